@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class DefinitionsConfig(AppConfig):
+    name = "apps.definitions"

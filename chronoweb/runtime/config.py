@@ -1,0 +1,112 @@
+"""chronoweb's own settings: typed, with their unit in the name, read from the environment, checked at start.
+
+Each field of `Config` is one environment variable, `CHRONOWEB_` + the field's name in capitals. `.env.example`
+lists them all; `read` turns the environment into a `Config`; `problems` says what is wrong with one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from chronoweb.runtime.errors import ConfigurationError
+
+PREFIX = "CHRONOWEB_"
+
+
+def _number(default: float, low: float, high: float, about: str) -> Any:
+    return field(default=default, metadata={"low": low, "high": high, "about": about})
+
+
+def _words(about: str) -> Any:
+    return field(default=(), metadata={"about": about})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every knob of the scheduler itself. Times are in the unit that the name ends with."""
+
+    # When
+    lookahead_minutes: int = _number(60, 1, 1440, "how far ahead executions enter the hot tier")
+    materialise_margin_seconds: int = _number(120, 0, 3600, "occurrences become rows this much earlier still")
+    partition_days_ahead: int = _number(14, 2, 400, "day partitions made ahead")
+    partition_days_back: int = _number(7, 1, 400, "day partitions made behind, for catch-up")
+    misfire_grace_seconds: int = _number(5, 0, 3600, "an occurrence this late still fires under catchup 0")
+    jitter_seconds: int = _number(120, 0, 3600, "largest jitter of a cron task without strict_timing")
+    preloader_poll_seconds: float = _number(1.0, 0.05, 60, "how often the preloader looks without a wake-up")
+    hydrate_batch: int = _number(2000, 1, 10000, "rows that one hydrate statement moves to the hot tier")
+
+    # Who
+    dispatch_lead_ms: int = _number(150, 0, 5000, "how long before run_at work is popped and published")
+    dispatch_tick_ms: int = _number(10, 1, 1000, "shortest dispatcher tick")
+    dispatch_batch: int = _number(1000, 1, 5000, "executions that one tick dispatches at most")
+    credit_floor: int = _number(200, 1, 5000, "credits of a worker whose speed is not known yet")
+    message_records: int = _number(500, 1, 5000, "executions in one message at most")
+
+    # How
+    worker_slots: int = _number(16, 1, 1024, "attempts that one worker runs at once")
+    claim_ahead_ms: int = _number(30, 1, 1000, "how long before run_at a worker claims")
+    drain_grace_seconds: float = _number(30, 0, 3600, "how long SIGTERM waits for running attempts")
+    heartbeat_seconds: float = _number(10, 0.1, 60, "how often a worker renews its lease")
+    worker_lease_seconds: float = _number(30, 1, 600, "a silent worker's work is taken away after this")
+
+    # Did it
+    lease_ttl_seconds: float = _number(15, 1, 300, "how long a role's lease lasts without renewal")
+    lease_renew_seconds: float = _number(5, 0.1, 100, "how often a role's lease is renewed")
+    takeover_poll_ms: int = _number(250, 10, 5000, "how often a standby tries the role's lock")
+    lock_lost_seconds: float = _number(2, 0.1, 60, "a worker whose lock is free this long is lost")
+    claim_deadline_seconds: float = _number(30, 1, 600, "a dispatch unclaimed this long is taken back")
+
+    # API
+    payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
+    idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")
+    outbound_allowed_networks: tuple[str, ...] = _words("CIDRs that webhooks may reach although private")
+
+    @property
+    def is_consistent(self) -> bool:
+        return self.lease_renew_seconds * 2 <= self.lease_ttl_seconds
+
+
+def read(environment: Mapping[str, str]) -> Config:
+    """The configuration that `environment` asks for; names that it lacks keep their default.
+
+    Raises ConfigurationError for a value that is not of the field's type.
+    """
+    given: dict[str, Any] = {}
+    for spec in fields(Config):
+        text = environment.get(PREFIX + spec.name.upper())
+        if text is None or text == "":
+            continue
+        given[spec.name] = _parse(spec.name, spec.type, text)
+    return Config(**given)
+
+
+def _parse(name: str, kind: Any, text: str) -> Any:
+    if kind is int or kind is float:
+        try:
+            return kind(text)
+        except ValueError:
+            raise ConfigurationError(f"{PREFIX}{name.upper()}={text!r} is not a number") from None
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def problems(config: Config) -> list[str]:
+    """What is out of range, one sentence each, naming the variable, its value and the legal range."""
+    found = []
+    for spec in fields(Config):
+        low, high = spec.metadata.get("low"), spec.metadata.get("high")
+        value = getattr(config, spec.name)
+        if low is not None and not low <= value <= high:
+            found.append(f"{PREFIX}{spec.name.upper()}={value} is outside {low} to {high}")
+    if not config.is_consistent:
+        found.append(
+            f"{PREFIX}LEASE_RENEW_SECONDS={config.lease_renew_seconds} must be at most half of "
+            f"{PREFIX}LEASE_TTL_SECONDS={config.lease_ttl_seconds}, or one late renewal loses the role"
+        )
+    return found
+
+
+def config() -> Config:
+    """The running process's configuration."""
+    from django.conf import settings
+
+    return settings.CHRONOWEB

@@ -1,0 +1,141 @@
+"""Django settings. Everything that differs between installations comes from the environment (see .env.example)."""
+
+import os
+from pathlib import Path
+
+import environ
+
+from chronoweb.runtime import config as chronoweb_config
+from chronoweb.settings import services
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+env = environ.Env()
+if (BASE_DIR / ".env").exists():
+    env.read_env(str(BASE_DIR / ".env"))
+
+DATA_DIR = Path(env.str("CHRONOWEB_DATA_DIR", default=str(BASE_DIR / "var")))
+CHRONOWEB = chronoweb_config.read(os.environ)
+SERVICES = services.find(os.environ, DATA_DIR)
+
+DEBUG = env.bool("DEBUG", default=False)
+SECRET_KEY = env.str("SECRET_KEY", default="")
+if not SECRET_KEY and (DATA_DIR / "secret_key").exists():
+    SECRET_KEY = (DATA_DIR / "secret_key").read_text().strip()
+if not SECRET_KEY:
+    # Good for commands that sign nothing; the check chronoweb.E003 refuses to serve with it.
+    SECRET_KEY = "unset-" + os.urandom(24).hex()
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "django_filters",
+    "apps.tenants",
+    "apps.executions",
+    "apps.definitions",
+    "apps.worker",
+    "apps.dispatcher",
+    "apps.preloader",
+    "apps.watchdog",
+    "apps.api",
+    "apps.console",
+    "apps.quickstart",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "chronoweb.urls"
+ASGI_APPLICATION = "chronoweb.asgi.application"
+WSGI_APPLICATION = "chronoweb.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# Without an address the URL below only lets commands that need no database start; chronoweb.E001 says what to set.
+DATABASES = {"default": env.db_url_config(SERVICES.database_url or "postgres://localhost/chronoweb")}
+DATABASES["default"]["CONN_MAX_AGE"] = env.int("CONN_MAX_AGE_SECONDS", default=0)
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [SERVICES.redis_url or "redis://localhost:6379/0"], "prefix": "chronoweb:channels"},
+    },
+}
+
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "/"
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = True
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = env.bool("COOKIES_SECURE", default=False)
+CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+# A body may hold 10,000 trigger items; each item's own limit is CHRONOWEB_PAYLOAD_BYTES.
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("REQUEST_BODY_BYTES", default=8 * 1024 * 1024)
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "UNAUTHENTICATED_USER": None,
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "chronoweb.runtime.logs.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}},
+}
