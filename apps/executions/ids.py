@@ -20,9 +20,7 @@ def new_id(scheduled_ms: int, entropy: bytes | None = None) -> bytes:
     entropy: 10 random bytes, for callers that draw many at once.
     """
     r = entropy or os.urandom(10)
-    return (
-        scheduled_ms.to_bytes(6, "big") + bytes((0x70 | (r[0] & 15), r[1], 0x80 | (r[2] & 0x3F))) + r[3:10]
-    )
+    return scheduled_ms.to_bytes(6, "big") + bytes((0x70 | (r[0] & 15), r[1], 0x80 | (r[2] & 0x3F))) + r[3:10]
 
 
 def new_ids(scheduled_ms: Iterable[int]) -> list[bytes]:

@@ -71,9 +71,7 @@ TRANSITIONS: tuple[Transition, ...] = (
         (Status.PRELOADED,),
         "reclaim under token + 1, or release by a draining or full worker; wake_at set",
     ),
-    *_rows(
-        (Status.RUNNING,), (Status.COMPLETED, Status.RETRYING, Status.DEAD_LETTER), "worker, fenced"
-    ),
+    *_rows((Status.RUNNING,), (Status.COMPLETED, Status.RETRYING, Status.DEAD_LETTER), "worker, fenced"),
     *_rows((Status.RUNNING,), (Status.WAITING,), "worker: approval, sensor, callback"),
     *_rows((Status.WAITING,), (Status.SCHEDULED, Status.DEAD_LETTER), "one fenced UPDATE, or its deadline"),
     *_rows((Status.RETRYING,), (Status.PRELOADED,), "preloader, when run_at nears"),

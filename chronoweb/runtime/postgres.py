@@ -98,9 +98,7 @@ def int2s(values: Sequence[int | None]) -> PackedArray:
 
 def instants(microseconds: Iterable[int | None]) -> PackedArray:
     """timestamptz[] from microseconds since the Unix epoch; None is NULL."""
-    return _fixed(
-        _Instants, "q", 8, [None if us is None else us - _POSTGRES_EPOCH_US for us in microseconds]
-    )
+    return _fixed(_Instants, "q", 8, [None if us is None else us - _POSTGRES_EPOCH_US for us in microseconds])
 
 
 def texts(values: Sequence[bytes | None]) -> PackedArray:

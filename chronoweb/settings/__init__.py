@@ -36,6 +36,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.contrib.postgres",
     "channels",
     "rest_framework",
     "django_filters",
@@ -90,7 +91,10 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {"hosts": [SERVICES.redis_url or "redis://localhost:6379/0"], "prefix": "chronoweb:channels"},
+        "CONFIG": {
+            "hosts": [SERVICES.redis_url or "redis://localhost:6379/0"],
+            "prefix": "chronoweb:channels",
+        },
     },
 }
 

@@ -1,0 +1,125 @@
+"""What and when: tasks, and DAGs of tasks."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import F, Q
+
+from apps.tenants.identity import new_uuid
+from apps.tenants.models import Tenant
+
+SCHEDULE_TYPES = ("cron", "interval", "one_shot", "manual", "event")
+OVERLAP_POLICIES = ("allow_all", "skip", "buffer_one", "buffer_all", "cancel_other")
+"""In the order of executions.states.Overlap."""
+
+
+class Task(models.Model):
+    """A definition: what to run and when, with its policies. Its snapshots are the ledger's task_versions."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="tasks")
+    name = models.CharField(max_length=200)
+    description = models.TextField(default="", blank=True)
+    tags = ArrayField(models.CharField(max_length=63), default=list, blank=True)
+    priority = models.SmallIntegerField(default=5, help_text="1 the most urgent, 10 the least")
+    schedule = models.JSONField(help_text="type, expression, timezone, … as the API shows it")
+    strict_timing = models.BooleanField(default=False, help_text="no jitter")
+    overlap_policy = models.CharField(max_length=16, choices=[(p, p) for p in OVERLAP_POLICIES], default="skip")
+    catchup_seconds = models.IntegerField(default=3600)
+    handler = models.JSONField()
+    parameters = models.JSONField(default=dict, blank=True)
+    timeout_seconds = models.IntegerField(default=300)
+    retry_policy = models.JSONField()
+    version = models.IntegerField(default=1, help_text="number of the version in force")
+    version_id = models.BigIntegerField(help_text="id of that version in the ledger")
+    jitter_ms = models.IntegerField(default=0, help_text="run_at − scheduled_at of its occurrences")
+    next_fire_at = models.DateTimeField(
+        null=True, blank=True, help_text="the first occurrence that is not an execution yet"
+    )
+    paused_at = models.DateTimeField(null=True, blank=True)
+    paused_note = models.TextField(default="", blank=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "tasks"
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"], condition=Q(deleted_at=None), name="tasks_name_is_unique"
+            ),
+            models.CheckConstraint(condition=Q(priority__range=(1, 10)), name="tasks_priority_range"),
+            models.CheckConstraint(condition=Q(overlap_policy__in=OVERLAP_POLICIES), name="tasks_overlap_is_known"),
+            models.CheckConstraint(condition=Q(schedule__type__in=SCHEDULE_TYPES), name="tasks_schedule_type_is_known"),
+            models.CheckConstraint(condition=Q(catchup_seconds__gte=0), name="tasks_catchup_not_negative"),
+            models.CheckConstraint(condition=Q(timeout_seconds__gt=0), name="tasks_timeout_positive"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_fire_at"],
+                condition=Q(next_fire_at__isnull=False, paused_at=None, deleted_at=None),
+                name="tasks_next_fire",
+            ),
+            GinIndex(fields=["tags"], name="tasks_tags"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Dag(models.Model):
+    """A definition of a workflow."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="dags")
+    name = models.CharField(max_length=200)
+    description = models.TextField(default="", blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "dags"
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"], condition=Q(deleted_at=None), name="dags_name_is_unique"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DagNode(models.Model):
+    """A node refers to a task and has a key that edges and people use."""
+
+    dag = models.ForeignKey(Dag, on_delete=models.CASCADE, related_name="nodes")
+    key = models.CharField(max_length=100)
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="nodes")
+
+    class Meta:
+        db_table = "dag_nodes"
+        constraints = [models.UniqueConstraint(fields=["dag", "key"], name="dag_nodes_key_is_unique")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class DagEdge(models.Model):
+    """An edge orders two nodes of one DAG."""
+
+    dag = models.ForeignKey(Dag, on_delete=models.CASCADE, related_name="edges")
+    parent = models.ForeignKey(DagNode, on_delete=models.CASCADE, related_name="edges_out")
+    child = models.ForeignKey(DagNode, on_delete=models.CASCADE, related_name="edges_in")
+
+    class Meta:
+        db_table = "dag_edges"
+        constraints = [
+            models.UniqueConstraint(fields=["parent", "child"], name="dag_edges_once"),
+            models.CheckConstraint(condition=~Q(parent=F("child")), name="dag_edges_no_self_edge"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.parent} -> {self.child}"

@@ -1,0 +1,296 @@
+"""The ledger, as Django sees it. The hot path writes these tables by the named SQL in sql/, never through the ORM.
+
+Partitioned tables have no foreign keys in the database: with them, attaching a day waits for every open writer
+of the table they point to.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import models
+from django.db.models import Q
+
+from apps.executions import ids
+from apps.executions.states import Hold, Origin, Outcome, Overlap, Status
+from apps.tenants.models import Tenant
+
+
+class TaskVersion(models.Model):
+    """An immutable snapshot of a task: an execution names one, so what runs is what was promised.
+
+    It is part of the ledger so that workers need nothing else to run an execution.
+    """
+
+    task_id = models.UUIDField()
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
+    number = models.IntegerField(help_text="1 for the first version of the task")
+    name = models.CharField(max_length=200)
+    definition = models.JSONField(help_text="the task as the API shows it")
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "task_versions"
+        constraints = [models.UniqueConstraint(fields=["task_id", "number"], name="task_versions_numbered")]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.number}"
+
+
+class ExecutionQuerySet(models.QuerySet["Execution"]):
+    """Adds the partition key that an id carries, so that a lookup touches one day."""
+
+    def with_id(self, identity: UUID) -> "ExecutionQuerySet":
+        """The row of this id; nothing when no execution can have it."""
+        day = ids.scheduled_at(identity)
+        if day is None:
+            return self.none()
+        return self.filter(id=identity, scheduled_at=day)
+
+
+class Execution(models.Model):
+    """One row of the ledger: an occurrence, a trigger, a backfill or a DAG node that must run."""
+
+    id = models.UUIDField(primary_key=True)
+    scheduled_at = models.DateTimeField(help_text="when it was meant to be due; the partition key; never changes")
+    run_at = models.DateTimeField(help_text="when it is next due in fact: moved by jitter, retries, deferrals")
+    nominal_at = models.DateTimeField(null=True, help_text="the logical time the occurrence stands for")
+    wake_at = models.DateTimeField(null=True, help_text="when the preloader must look at it again")
+    created_at = models.DateTimeField()
+    dispatched_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    token = models.BigIntegerField(default=0, help_text="the fencing token: grows at each dispatch")
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    task_id = models.UUIDField()
+    task_version = models.ForeignKey(TaskVersion, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    worker_id = models.BigIntegerField(null=True)
+    version = models.IntegerField(default=1, help_text="grows with each write")
+    attempt = models.IntegerField(default=0, help_text="attempts begun; counted at claim")
+    max_attempts = models.IntegerField()
+    status = models.SmallIntegerField(default=Status.SCHEDULED.value, choices=[(s.value, s.word) for s in Status])
+    hold = models.SmallIntegerField(default=Hold.NONE.value, choices=[(h.value, h.word) for h in Hold])
+    class_index = models.SmallIntegerField(db_column="class")
+    priority = models.SmallIntegerField()
+    origin = models.SmallIntegerField(choices=[(o.value, o.word) for o in Origin])
+    overlap = models.SmallIntegerField(choices=[(o.value, o.word) for o in Overlap])
+    slot_key = models.TextField(null=True, help_text="which slot it needs; NULL: none")
+    idempotency_key = models.TextField()
+    rerun_of = models.UUIDField(null=True)
+    traceparent = models.TextField(null=True)
+    payload = models.JSONField(null=True, help_text="parameters; NULL: the version's own")
+    result = models.JSONField(null=True)
+    error = models.JSONField(null=True)
+
+    objects = ExecutionQuerySet.as_manager()
+
+    class Meta:
+        db_table = "executions"
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def state(self) -> Status:
+        return Status(self.status)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the handler is given."""
+        return self.task_version.definition["parameters"] if self.payload is None else self.payload
+
+
+class Attempt(models.Model):
+    """One try of an execution by one worker."""
+
+    pk = models.CompositePrimaryKey("scheduled_at", "execution_id", "attempt", "token")
+    scheduled_at = models.DateTimeField()
+    execution_id = models.UUIDField()
+    attempt = models.IntegerField()
+    token = models.BigIntegerField()
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    worker_id = models.BigIntegerField()
+    outcome = models.SmallIntegerField(choices=[(o.value, o.word) for o in Outcome])
+    due_at = models.DateTimeField(help_text="run_at as it stood for this attempt")
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField()
+    error = models.JSONField(null=True)
+
+    class Meta:
+        db_table = "attempts"
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt} of {self.execution_id}"
+
+
+class ExecutionEvent(models.Model):
+    """An exceptional transition: who moved the execution, and why. Ordinary ones are in the row and its attempts."""
+
+    pk = models.CompositePrimaryKey("scheduled_at", "execution_id", "event_id")
+    scheduled_at = models.DateTimeField()
+    execution_id = models.UUIDField()
+    event_id = models.BigIntegerField()
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    at = models.DateTimeField()
+    source = models.SmallIntegerField(null=True, choices=[(s.value, s.word) for s in Status])
+    target = models.SmallIntegerField(choices=[(s.value, s.word) for s in Status])
+    token = models.BigIntegerField()
+    actor = models.TextField()
+    reason = models.TextField()
+
+    class Meta:
+        db_table = "execution_events"
+
+    def __str__(self) -> str:
+        return f"{self.execution_id}: {self.reason}"
+
+
+class Outstanding(models.Model):
+    """What is dispatched and not ended: one short-lived row each. Credits and reclaim read it."""
+
+    execution_id = models.UUIDField(primary_key=True)
+    scheduled_at = models.DateTimeField()
+    worker_id = models.BigIntegerField()
+    class_index = models.SmallIntegerField(db_column="class")
+    tenant_id = models.UUIDField()
+    token = models.BigIntegerField()
+    dispatched_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "outstanding"
+
+    def __str__(self) -> str:
+        return str(self.execution_id)
+
+
+class Slot(models.Model):
+    """A place that at most one execution holds: overlap and concurrency keys."""
+
+    pk = models.CompositePrimaryKey("key", "n")
+    key = models.TextField()
+    n = models.IntegerField()
+    execution_id = models.UUIDField()
+    scheduled_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "slots"
+
+    def __str__(self) -> str:
+        return f"{self.key}/{self.n}"
+
+
+class SlotWaiter(models.Model):
+    """An execution that waits for a slot, in the order of its id."""
+
+    pk = models.CompositePrimaryKey("key", "scheduled_at", "execution_id")
+    key = models.TextField()
+    scheduled_at = models.DateTimeField()
+    execution_id = models.UUIDField()
+
+    class Meta:
+        db_table = "slot_waiters"
+
+    def __str__(self) -> str:
+        return f"{self.execution_id} waits for {self.key}"
+
+
+class StandingHold(models.Model):
+    """A flag that the dispatch UPDATE reads: this task, tenant or (nil UUID) the whole fleet may not dispatch."""
+
+    pk = models.CompositePrimaryKey("target_id", "reason")
+    target_id = models.UUIDField()
+    reason = models.SmallIntegerField(choices=[(h.value, h.word) for h in Hold])
+    note = models.TextField(default="")
+    actor = models.TextField()
+    since = models.DateTimeField()
+
+    class Meta:
+        db_table = "holds"
+
+    def __str__(self) -> str:
+        return f"{self.target_id} {Hold(self.reason).word}"
+
+
+class DeadLetter(models.Model):
+    """The index of executions in DEAD_LETTER: no index on executions may name the status."""
+
+    execution_id = models.UUIDField(primary_key=True)
+    scheduled_at = models.DateTimeField()
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+    task_id = models.UUIDField()
+    fingerprint = models.TextField(help_text="errors of one kind share it")
+    since = models.DateTimeField()
+
+    class Meta:
+        db_table = "dead_letters"
+        indexes = [models.Index(fields=["tenant", "-execution_id"], name="dead_letters_of_tenant")]
+
+    def __str__(self) -> str:
+        return str(self.execution_id)
+
+
+class Lease(models.Model):
+    """A time-limited right of one process to a role. The epoch grows at each change of holder."""
+
+    role = models.TextField(primary_key=True)
+    holder = models.UUIDField()
+    epoch = models.BigIntegerField()
+    expires_at = models.DateTimeField(help_text="by the database's clock")
+    acquired_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "leases"
+
+    def __str__(self) -> str:
+        return f"{self.role} epoch {self.epoch}"
+
+
+class WorkerState(models.TextChoices):
+    """What a worker process is doing."""
+
+    ACTIVE = "active"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    LOST = "lost"
+
+
+class Worker(models.Model):
+    """One start of a worker process. The id is never reused and never a host name."""
+
+    id = models.BigAutoField(primary_key=True)
+    state = models.TextField(choices=WorkerState.choices, default=WorkerState.ACTIVE)
+    host = models.TextField()
+    process_id = models.IntegerField()
+    slots = models.IntegerField()
+    started_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField()
+    lease_expires_at = models.DateTimeField(help_text="by the database's clock")
+
+    class Meta:
+        db_table = "workers"
+        ordering = ["-id"]
+        constraints = [models.CheckConstraint(condition=Q(state__in=WorkerState.values), name="workers_state_is_known")]
+
+    def __str__(self) -> str:
+        return f"worker-{self.id}"
+
+
+class IdempotencyKey(models.Model):
+    """What a tenant's key was used for: the same key and body get the same answer, another body a refusal."""
+
+    pk = models.CompositePrimaryKey("tenant", "key")
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+")
+    key = models.TextField()
+    body_hash = models.TextField(help_text="SHA-256 of method, path and canonical body")
+    response_status = models.IntegerField(null=True)
+    response_body = models.JSONField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "idempotency_keys"
+        indexes = [models.Index(fields=["created_at"], name="idempotency_keys_by_age")]
+
+    def __str__(self) -> str:
+        return self.key

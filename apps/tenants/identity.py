@@ -1,0 +1,13 @@
+"""Ids of tenants, tasks and DAGs: UUIDv7, so that they sort by creation."""
+
+import os
+from uuid import UUID
+
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+
+
+def new_uuid() -> UUID:
+    """A UUIDv7 of this moment (host clock; order among hosts does not matter)."""
+    head = int(SYSTEM_CLOCK.time() * 1000).to_bytes(6, "big")
+    r = os.urandom(10)
+    return UUID(bytes=head + bytes((0x70 | (r[0] & 15), r[1], 0x80 | (r[2] & 0x3F))) + r[3:10])

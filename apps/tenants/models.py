@@ -1,0 +1,112 @@
+"""Who: tenants, their members, their API keys, and the log of what was done."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from apps.tenants.identity import new_uuid
+
+
+class Tier(models.TextChoices):
+    """What a tenant is; SYSTEM tenants are chronoweb's own (canary, bench) and have no quotas."""
+
+    STANDARD = "STANDARD"
+    ENTERPRISE = "ENTERPRISE"
+    SYSTEM = "SYSTEM"
+
+
+class Role(models.TextChoices):
+    """What a member or an API key may do. Each role includes those below it."""
+
+    OWNER = "owner"
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+
+    @property
+    def rank(self) -> int:
+        return {"viewer": 0, "operator": 1, "owner": 2}[self.value]
+
+
+class Tenant(models.Model):
+    """An isolated customer; owns everything else. Never deleted while it has executions."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    slug = models.SlugField(max_length=63, unique=True, help_text="its name in URLs and logs")
+    name = models.CharField(max_length=200)
+    tier = models.CharField(max_length=16, choices=Tier.choices, default=Tier.STANDARD)
+    home_region = models.CharField(max_length=63, default="default")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "tenants"
+        ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(condition=Q(tier__in=Tier.values), name="tenants_tier_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Membership(models.Model):
+    """A person's role in a tenant."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "memberships"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "user"], name="memberships_one_role_each"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="memberships_role_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.tenant}"
+
+
+class ApiKey(models.Model):
+    """A program's way in. Only a hash of the key is stored; `prefix` lets people tell keys apart."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=16, help_text="the first characters of the key")
+    key_hash = models.CharField(max_length=64, unique=True, editable=False, help_text="SHA-256, hexadecimal")
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.OPERATOR)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="UTC; empty: never")
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "api_keys"
+        ordering = ["-created_at"]
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="api_keys_role_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+
+class AuditEntry(models.Model):
+    """One act of a person or a program: who did what to which object, when."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="audit_entries", null=True)
+    at = models.DateTimeField(auto_now_add=True)
+    actor = models.CharField(max_length=200)
+    action = models.CharField(max_length=63)
+    target_type = models.CharField(max_length=63)
+    target_id = models.CharField(max_length=63)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "audit_log"
+        ordering = ["-id"]
+        verbose_name_plural = "audit entries"
+        indexes = [models.Index(fields=["tenant", "-id"], name="audit_log_of_tenant")]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.action} {self.target_type} {self.target_id}"
