@@ -3,3 +3,4 @@ from django.apps import AppConfig
 
 class QuickstartConfig(AppConfig):
     name = "apps.quickstart"
+    verbose_name = "Quickstart"
