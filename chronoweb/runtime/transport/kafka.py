@@ -1,0 +1,268 @@
+"""Inboxes as Kafka partitions: a worker's inbox is what the group assigned to it of each class's topic.
+
+All workers are one group over the three topics, with the range assignor. One consumer is one poll, one
+membership and one rebalance; range hands out every topic by itself, so a worker that gets anything gets a share
+of every class (round robin or sticky may leave it without critical partitions). More workers than partitions
+leave the surplus without an inbox.
+
+A message that was read and not acknowledged comes again to whoever gets its partition next. Order holds within
+a partition only, and a publisher takes an inbox's partitions in turn.
+
+`enable.idempotence` stays off: fencing tokens make duplicates harmless, and an idempotent producer does not
+recover from a broker that lost its data.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain, repeat
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from chronoweb.runtime.errors import ServiceUnavailable
+from chronoweb.runtime.transport.base import CLASSES, Confirmation, Incoming, Outgoing
+from chronoweb.runtime.transport.kafka_topics import Topics, is_missing_topic
+
+__all__ = ["KafkaPublisher", "KafkaReceiver", "Topics"]
+
+LOG = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_SECONDS = 5.0
+READ_AHEAD_MESSAGES = 1000
+
+_CONNECTION = {
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 1000,
+    "socket.keepalive.enable": True,
+    "allow.auto.create.topics": False,  # a topic made by the broker's own default has the wrong partitions
+    "topic.metadata.refresh.interval.ms": 2000,  # how soon topics that were lost and made again are seen
+}
+_PRODUCER = {
+    "acks": "all",
+    "linger.ms": 0,
+    "enable.idempotence": False,
+    "message.timeout.ms": 5000,
+    "queue.buffering.max.messages": 200_000,
+}
+_CONSUMER = {
+    "partition.assignment.strategy": "range",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 2000,
+    "fetch.wait.max.ms": 10,
+    "fetch.min.bytes": 1,
+    "fetch.error.backoff.ms": 100,
+    "queued.min.messages": READ_AHEAD_MESSAGES,
+}
+
+
+class KafkaPublisher:
+    """Delivery reports, which arrive in `poll`, become confirmations."""
+
+    def __init__(self, *, bootstrap_servers: str, topics: Topics) -> None:
+        self._topics = topics
+        settings = {"bootstrap.servers": bootstrap_servers, **_CONNECTION, **_PRODUCER}
+        self._producer = Producer({**settings, "error_cb": _log_error}, logger=LOG)
+        self._turn = 0
+        self._closed = False
+
+    def publish(self, message: Outgoing) -> Confirmation:
+        confirmation = Confirmation()
+        partitions = message.inbox.get("kafka", {}).get(str(message.class_index))
+        if self._closed or not partitions:
+            reason = "the publisher is closed" if self._closed else f"no partitions in {message.inbox!r}"
+            confirmation.fail(ServiceUnavailable(f"Not published: {reason}"))
+            return confirmation
+        self._turn += 1
+        try:
+            self._producer.produce(
+                self._topics.names[message.class_index],
+                value=message.body,
+                partition=partitions[self._turn % len(partitions)],
+                headers=[(name, value.encode()) for name, value in message.headers.items()],
+                on_delivery=partial(self._delivered, confirmation),
+            )
+        except (BufferError, KafkaException) as error:
+            confirmation.fail(ServiceUnavailable(f"The Kafka producer refused the message: {error}"))
+        return confirmation
+
+    def _delivered(self, confirmation: Confirmation, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            confirmation.confirm()
+            return
+        confirmation.fail(ServiceUnavailable(f"The broker did not take the message: {error}"))
+        if is_missing_topic(error):
+            self._topics.ensure()
+
+    def flush_soon(self) -> None:
+        self._producer.poll(0)
+
+    def poll(self, timeout_seconds: float) -> None:
+        self._producer.poll(timeout_seconds)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._producer.flush(CLOSE_TIMEOUT_SECONDS):
+            self._producer.purge()
+            self._producer.flush(CLOSE_TIMEOUT_SECONDS)
+
+
+class KafkaReceiver:
+    """One member of the workers' group.
+
+    `_waiting` has what was fetched and not yet returned, by class; `_open` the offsets of each assigned
+    partition that were fetched and not yet committed, in order, with whether they are acknowledged: only an
+    unbroken run from the first one may be committed.
+    """
+
+    def __init__(self, worker_id: int, *, bootstrap_servers: str, topics: Topics, group: str) -> None:
+        self._topics = topics
+        self._class_of = {name: index for index, name in enumerate(topics.names)}
+        settings = {"bootstrap.servers": bootstrap_servers, **_CONNECTION, **_CONSUMER}
+        settings |= {"group.id": group, "client.id": f"worker-{worker_id}"}
+        callbacks = {"error_cb": self._on_error, "on_commit": _log_commit}
+        self._consumer = Consumer({**settings, **callbacks}, logger=LOG)
+        self._waiting: list[deque[Incoming]] = [deque() for _ in CLASSES]
+        self._open: dict[tuple[str, int], dict[int, bool]] = {}
+        self._inbox: Mapping[str, Any] | None = None
+        self._subscribed = False
+        self._closed = False
+        self._away: KafkaError | None = None
+
+    def inbox(self) -> Mapping[str, Any] | None:
+        return self._inbox
+
+    def receive(self, timeout_seconds: float, *, max_messages: int) -> list[Incoming]:
+        if self._closed:
+            return []
+        if not self._subscribed and not self._subscribe(timeout_seconds):
+            return []
+        try:
+            self._fetch(0 if any(self._waiting) else timeout_seconds)
+        except KafkaException as error:
+            raise ServiceUnavailable(f"The inbox could not be read: {error}") from error
+        messages: list[Incoming] = []
+        for waiting in self._waiting:
+            while waiting and len(messages) < max_messages:
+                messages.append(waiting.popleft())
+        away, self._away = self._away, None
+        if away is not None and not messages:
+            raise ServiceUnavailable(f"No Kafka broker answers: {away}; the client goes on trying")
+        return messages
+
+    def _subscribe(self, timeout_seconds: float) -> bool:
+        """A subscription before the topics exist would join the group with nothing to share."""
+        self._topics.ensure()
+        if not self._topics.wait(timeout_seconds):
+            return False
+        self._consumer.subscribe(
+            list(self._topics.names),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+        self._subscribed = True
+        return True
+
+    def _fetch(self, timeout_seconds: float) -> None:
+        """poll(t), then poll(0) until nothing is left: `consume(n, t)` would wait the whole t.
+
+        With enough read ahead already one poll remains, for it is what serves the group's callbacks.
+        """
+        room = max(1, READ_AHEAD_MESSAGES - sum(map(len, self._waiting)))
+        for wait in chain((timeout_seconds,), repeat(0, room - 1)):
+            message = self._consumer.poll(wait)
+            if message is None:
+                return
+            error = message.error()
+            if error is not None:
+                self._on_error(error)
+            else:
+                self._keep(message)
+
+    def _keep(self, message: Any) -> None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        self._open.setdefault((topic, partition), {})[offset] = False
+        headers = {name: value.decode() for name, value in message.headers() or ()}
+        class_index = self._class_of[topic]
+        incoming = Incoming(class_index, message.value() or b"", headers, (topic, partition, offset))
+        self._waiting[class_index].append(incoming)
+
+    def acknowledge(self, messages: Sequence[Incoming]) -> None:
+        touched = set()
+        for message in messages:
+            topic, partition, offset = message.receipt
+            if offset in self._open.get((topic, partition), ()):  # else the partition is somebody else's by now
+                self._open[topic, partition][offset] = True
+                touched.add((topic, partition))
+        commits = [TopicPartition(*key, end) for key in touched if (end := _advance(self._open[key])) is not None]
+        if not commits or self._closed:
+            return
+        try:
+            self._consumer.commit(offsets=commits, asynchronous=True)
+        except KafkaException as error:
+            _log_commit(error.args[0], commits)
+
+    def _on_assign(self, _consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        shares: dict[str, list[int]] = {str(index): [] for index in range(len(CLASSES))}
+        for topic_partition in assigned:
+            shares[str(self._class_of[topic_partition.topic])].append(topic_partition.partition)
+        # A share that lacks a class comes from topics that are just being made: another rebalance follows.
+        self._inbox = {"kafka": shares} if all(shares.values()) else None
+        LOG.info("The inbox is now %s", self._inbox, extra={"action": "transport.assigned"})
+
+    def _on_revoke(self, _consumer: Consumer, _revoked: list[TopicPartition]) -> None:
+        """Range rebalances take everything away before they give anything: nothing here is ours now."""
+        self._inbox = None
+        self._open.clear()
+        for waiting in self._waiting:
+            waiting.clear()
+
+    def _on_error(self, error: KafkaError) -> None:
+        _log_error(error)
+        if is_missing_topic(error):
+            self._topics.ensure()
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._away = error
+
+    def stop_receiving(self) -> None:
+        """Commits are sent before the group is left, in order; a later acknowledgement changes nothing."""
+        self._inbox = None
+        if self._closed:
+            return
+        self._closed = True
+        self._consumer.close()
+        for waiting in self._waiting:
+            waiting.clear()
+
+    def close(self) -> None:
+        self.stop_receiving()
+
+
+def _advance(offsets: dict[int, bool]) -> int | None:
+    """Drop the acknowledged run at the front; the offset to commit, or None when nothing moved."""
+    end = None
+    while offsets and offsets[first := next(iter(offsets))]:
+        del offsets[first]
+        end = first + 1
+    return end
+
+
+def _log_error(error: KafkaError) -> None:
+    LOG.warning("Kafka: %s", error, extra={"action": "transport.error"})
+
+
+def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    if error is not None:
+        where = [(each.topic, each.partition, each.offset) for each in partitions]
+        LOG.warning(
+            "Offsets %s were not committed (%s); what they cover may come again",
+            where,
+            error,
+            extra={"action": "transport.commit_failed"},
+        )
