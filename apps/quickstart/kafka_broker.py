@@ -54,6 +54,9 @@ class KafkaBroker:
         assert self._process is not None
         self._process.wait_until(partial(answers_metadata, self.bootstrap_servers), seconds=READY_SECONDS)
 
+    def has_died(self) -> bool:
+        return self._process is not None and self._process.has_ended()
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()

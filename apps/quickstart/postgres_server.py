@@ -97,6 +97,9 @@ class PostgresServer:
         self._process.wait_until(partial(can_connect, self._superuser_conninfo()), seconds=READY_SECONDS)
         self._prepare_database()
 
+    def has_died(self) -> bool:
+        return self._process is not None and self._process.has_ended()
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()

@@ -74,6 +74,9 @@ class ServerProcess:
             threading.Event().wait(POLL_SECONDS)
         raise self._failure(f"did not answer within {seconds:g} s")
 
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
     def stop(self) -> None:
         code = child_process.stop(self._process, self._stop_steps)
         logger.info("%s stopped, pid %d, code %d", self.name, self.pid, code)

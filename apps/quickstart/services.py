@@ -49,6 +49,7 @@ class Server(Protocol):
 
     def start(self, *, avoid_port: int | None = None) -> int: ...
     def wait_until_ready(self) -> None: ...
+    def has_died(self) -> bool: ...
     def stop(self) -> None: ...
 
 
@@ -91,6 +92,14 @@ class EmbeddedServices:
             self.stop()
             raise
         return addresses
+
+    def revive(self) -> None:
+        """Start again what has died since, where it listened before; returns at once if nothing has."""
+        for server in self._servers:
+            if server.has_died():
+                logger.warning("%s died, starting it again", type(server).__name__)
+                server.start()
+                server.wait_until_ready()
 
     def stop(self) -> None:
         """Stop all, PostgreSQL last, and let go of the data directory; stopping twice is harmless."""

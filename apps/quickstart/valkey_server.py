@@ -64,6 +64,9 @@ class ValkeyServer:
         assert self._process is not None
         self._process.wait_until(partial(answers_ping, self.url), seconds=READY_SECONDS)
 
+    def has_died(self) -> bool:
+        return self._process is not None and self._process.has_ended()
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()
