@@ -127,6 +127,8 @@ class PostgresServer:
         logger.info("creating a PostgreSQL cluster in %s", self._cluster)
         unfinished = self._cluster.with_name(f"{NAME}.unfinished")
         password_file = self._cluster.with_name(f"{NAME}.password")
+        for program in ("initdb", "postgres"):
+            stop_leftovers(unfinished, program=program, number=signal.SIGTERM)
         shutil.rmtree(unfinished, ignore_errors=True)
         password_file.unlink(missing_ok=True)
         unfinished.mkdir(mode=0o700)

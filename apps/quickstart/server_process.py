@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -102,12 +103,13 @@ def stop_leftovers(directory: Path, *, program: str, number: signal.Signals) -> 
     logger.warning("%s of an earlier start still runs, pids %s: stopping it", program, pids_of(leftovers))
     for step in (number, signal.SIGKILL):
         for process in leftovers:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.send_signal(step)
-            except psutil.NoSuchProcess:
-                continue
-        _, leftovers = psutil.wait_procs(leftovers, timeout=LEFTOVER_SECONDS)
-        leftovers += [found for found in processes_in(directory, program=program) if found not in leftovers]
+        deadline = time.monotonic() + LEFTOVER_SECONDS
+        # Looked up again each time: dying servers may still fork, and a zombie that nobody reaps is gone enough.
+        while leftovers and time.monotonic() < deadline:
+            threading.Event().wait(POLL_SECONDS)
+            leftovers = processes_in(directory, program=program)
         if not leftovers:
             return
     raise EmbeddedServiceFailed(f"{program} of an earlier start cannot be stopped: pids {pids_of(leftovers)}")
@@ -119,7 +121,7 @@ def processes_in(directory: Path, *, program: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if program in process.name() and process.cwd() == wanted and process.status() != "zombie":
+            if program in process.name() and process.cwd() == wanted and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue  # gone meanwhile, or somebody else's: not ours either way
