@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import psycopg
 
+from chronoweb.runtime.config import Config
 from chronoweb.runtime.sql import day_suffix
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,17 @@ def ensure(connection: psycopg.Connection, days: Iterable[int]) -> list[int]:
     if made:
         logger.info("made partitions", extra={"action": "partitions.made", "days": [day_suffix(d) for d in made]})
     return made
+
+
+def keep(connection: psycopg.Connection, config: Config) -> list[int]:
+    """Make the days that `config` wants around today (the database's today, UTC); returns the days made."""
+    exists = connection.execute("SELECT to_regclass('executions') IS NOT NULL").fetchone()
+    if exists == (False,):
+        return []  # the ledger's migration has been reversed
+    row = connection.execute("SELECT floor(extract(epoch FROM now()) / 86400)::int").fetchone()
+    assert row is not None
+    today = row[0]
+    return ensure(connection, range(today - config.partition_days_back, today + config.partition_days_ahead + 1))
 
 
 def _make(connection: psycopg.Connection, table: str, day: int, storage: str) -> None:

@@ -21,6 +21,10 @@ def _words(about: str) -> Any:
     return field(default=(), metadata={"about": about})
 
 
+def _word(default: str, about: str) -> Any:
+    return field(default=default, metadata={"about": about})
+
+
 @dataclass(frozen=True)
 class Config:
     """Every knob of the scheduler itself. Times are in the unit that the name ends with."""
@@ -56,6 +60,10 @@ class Config:
     lock_lost_seconds: float = _number(2, 0.1, 60, "a worker whose lock is free this long is lost")
     claim_deadline_seconds: float = _number(30, 1, 600, "a dispatch unclaimed this long is taken back")
 
+    # Services
+    redis_prefix: str = _word("chronoweb:", "what every Redis key of this installation starts with")
+    kafka_prefix: str = _word("chronoweb.", "what every Kafka topic of this installation starts with")
+
     # API
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")
@@ -86,6 +94,8 @@ def _parse(name: str, kind: Any, text: str) -> Any:
             return kind(text)
         except ValueError:
             raise ConfigurationError(f"{PREFIX}{name.upper()}={text!r} is not a number") from None
+    if kind is str:
+        return text
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 

@@ -145,3 +145,20 @@ def connect(
     )
     connection.adapters.register_loader("uuid", RawUuidLoader)
     return connection
+
+
+def connect_like_django(application_name: str, alias: str = "default") -> psycopg.Connection:
+    """An autocommit connection to the database that Django's `alias` uses (in tests, the test database)."""
+    from django.db import connections
+
+    settings = connections[alias].settings_dict
+    return psycopg.connect(
+        host=settings["HOST"] or None,
+        port=settings["PORT"] or None,
+        user=settings["USER"] or None,
+        password=settings["PASSWORD"] or None,
+        dbname=settings["NAME"],
+        autocommit=True,
+        application_name=application_name,
+        options="-c TimeZone=UTC",
+    )

@@ -129,7 +129,7 @@ X_FRAME_OPTIONS = "DENY"
 # A body may hold 10,000 trigger items; each item's own limit is CHRONOWEB_PAYLOAD_BYTES.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("REQUEST_BODY_BYTES", default=8 * 1024 * 1024)
 
-REST_FRAMEWORK = {
+REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,

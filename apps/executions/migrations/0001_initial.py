@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-from apps.executions.migrations import ledger_tables
+from apps.executions.migrations import _ledger_tables
 
 
 class Migration(migrations.Migration):
@@ -219,7 +219,7 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=("task_id", "number"), name="task_versions_numbered"),
         ),
         migrations.SeparateDatabaseAndState(
-            database_operations=[migrations.RunSQL(ledger_tables.CREATE, ledger_tables.DROP)],
+            database_operations=[migrations.RunSQL(_ledger_tables.CREATE, _ledger_tables.DROP)],
             state_operations=[
                 migrations.CreateModel(
                     name="Attempt",
@@ -481,5 +481,5 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
-        migrations.RunSQL(ledger_tables.TUNE, migrations.RunSQL.noop),
+        migrations.RunSQL(_ledger_tables.TUNE, migrations.RunSQL.noop),
     ]

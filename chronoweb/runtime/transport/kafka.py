@@ -33,7 +33,8 @@ CLOSE_TIMEOUT_SECONDS = 5.0
 READ_AHEAD_MESSAGES = 1000
 
 _CONNECTION = {
-    "reconnect.backoff.ms": 50,
+    "log_level": 2,  # the error callback says the same once; the client's own log repeats it with each reconnect
+    "reconnect.backoff.ms": 200,
     "reconnect.backoff.max.ms": 1000,
     "socket.keepalive.enable": True,
     "allow.auto.create.topics": False,  # a topic made by the broker's own default has the wrong partitions
@@ -254,7 +255,8 @@ def _advance(offsets: dict[int, bool]) -> int | None:
 
 
 def _log_error(error: KafkaError) -> None:
-    LOG.warning("Kafka: %s", error, extra={"action": "transport.error"})
+    level = logging.DEBUG if error.code() == KafkaError._TRANSPORT else logging.WARNING  # one for each reconnect
+    LOG.log(level, "Kafka: %s", error, extra={"action": "transport.error"})
 
 
 def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:

@@ -1,0 +1,17 @@
+"""Session advisory locks: who is alive, seen by everybody at once when a process dies.
+
+PostgreSQL frees them when the session ends, so a killed holder is noticed in the time of one poll.
+"""
+
+import zlib
+
+WORKER = 42_001
+"""Class of workers' locks; the object is the worker's id."""
+
+ROLE = 42_000
+"""Class of roles' locks; the object is derived from the role's name."""
+
+
+def role_object(role: str) -> int:
+    """The lock's object number of a role (31 bits)."""
+    return zlib.crc32(role.encode()) & 0x7FFF_FFFF

@@ -1,0 +1,109 @@
+"""What the ledger's statements take and answer: plain records, ids as 16 bytes, times in microseconds (UTC)."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from apps.executions.states import Hold, Origin, Outcome, Overlap, Status
+
+
+@dataclass(slots=True)
+class NewExecution:
+    """A row to be added. payload: parameters as JSON text; None: the version's own."""
+
+    id: bytes
+    scheduled_us: int
+    run_us: int
+    nominal_us: int | None
+    tenant_id: bytes
+    task_id: bytes
+    version_id: int
+    max_attempts: int
+    class_index: int
+    priority: int
+    origin: Origin
+    overlap: Overlap
+    slot_key: str | None
+    idempotency_key: str
+    payload: bytes | None = None
+    status: Status = Status.SCHEDULED
+    hold: Hold = Hold.NONE
+    rerun_of: bytes | None = None
+
+
+class Preloaded(NamedTuple):
+    """An execution for the hot tier. due_in_ms: run_at − PostgreSQL's now, so that clocks' skew never adds up."""
+
+    id: bytes
+    due_in_ms: float
+    class_index: int
+    tenant_id: bytes
+
+
+class Dispatched(NamedTuple):
+    """What the dispatch statement made of one popped execution: DISPATCHED, or refused with a status of its own."""
+
+    id: bytes
+    token: int
+    status: int
+    worker_id: int | None
+    class_index: int
+    tenant_id: bytes
+    slot_key: str | None
+    overlap: int
+    run_at_us: int
+
+
+class Whereabouts(NamedTuple):
+    """Where an execution is now."""
+
+    id: bytes
+    status: int
+    token: int
+    worker_id: int | None
+    class_index: int
+    tenant_id: bytes
+    due_in_ms: float
+
+
+class Claimed(NamedTuple):
+    """An execution that this worker has begun."""
+
+    id: bytes
+    token: int
+    attempt: int
+    max_attempts: int
+    version_id: int
+    tenant_id: bytes
+    slot_key: str | None
+    run_at_us: int
+    nominal_at_us: int | None
+    payload: str | None
+    idempotency_key: str
+
+
+@dataclass(slots=True)
+class Finish:
+    """How one attempt ended, to be written. delay_us: until the next attempt, when target is RETRYING."""
+
+    id: bytes
+    token: int
+    attempt: int
+    target: Status
+    outcome: Outcome
+    due_us: int
+    started_us: int | None
+    finished_us: int
+    delay_us: int | None = None
+    result: bytes | None = None
+    error: bytes | None = None
+    fingerprint: bytes | None = None
+
+
+class WorkerRow(NamedTuple):
+    """A worker that has not ended, as the watchdog sees it. Times in seconds since the epoch, database's clock."""
+
+    id: int
+    lease_over: bool
+    heartbeat: float
+    lock_held: bool
+    postmaster_start: float

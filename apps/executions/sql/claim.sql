@@ -1,0 +1,61 @@
+-- name: claim
+-- Begin what was sent to this worker, under the token that it was sent with. Asked twice (its first answer was
+-- lost), it answers again without counting the attempt again. What is held or to be cancelled is not claimed.
+UPDATE {executions} e SET
+    status = {RUNNING},
+    attempt = e.attempt + CASE WHEN e.status = {DISPATCHED} THEN 1 ELSE 0 END,
+    started_at = NULL,
+    version = e.version + 1
+FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s) v(id, s, token)
+WHERE e.scheduled_at = v.s AND e.id = v.id
+  AND CASE WHEN e.token = v.token AND e.worker_id = %(worker)s
+            AND e.status IN ({DISPATCHED}, {RUNNING}) AND e.cancel_requested_at IS NULL
+            AND NOT EXISTS (
+                SELECT 1 FROM holds h
+                WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
+                  AND NOT (h.reason = {HOLD_PAUSED} AND e.origin = {ORIGIN_MANUAL}))
+      THEN true END
+RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_id, e.slot_key,
+    (extract(epoch FROM e.run_at) * 1000000)::bigint AS run_at_us,
+    (extract(epoch FROM e.nominal_at) * 1000000)::bigint AS nominal_at_us,
+    e.payload::text AS payload, e.idempotency_key
+
+-- name: release
+-- Give back what this worker was sent or has begun: uncounted, under a new token, due as before.
+WITH l AS (
+    SELECT e.scheduled_at, e.id, e.status, e.token, e.attempt, e.run_at, e.started_at
+    FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s) v(id, s, token)
+    JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
+    WHERE CASE WHEN e.token = v.token AND e.worker_id = %(worker)s AND e.status IN {IN_ACTIVE} THEN true END
+    ORDER BY e.scheduled_at, e.id
+    FOR UPDATE OF e
+), u AS (
+    UPDATE {executions} e SET
+        status = CASE WHEN e.cancel_requested_at IS NULL THEN {PRELOADED} ELSE {CANCELLED} END,
+        wake_at = CASE WHEN e.cancel_requested_at IS NULL THEN e.run_at END,
+        finished_at = CASE WHEN e.cancel_requested_at IS NOT NULL THEN clock_timestamp() END,
+        attempt = e.attempt - CASE WHEN l.status = {RUNNING} THEN 1 ELSE 0 END,
+        token = e.token + 1,
+        worker_id = NULL,
+        version = e.version + 1
+    FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.status,
+        l.status AS was, l.token AS held_token, l.attempt AS held_attempt, l.run_at AS due_at, l.started_at AS began
+), o AS (
+    DELETE FROM outstanding o USING u WHERE o.execution_id = u.id
+), s AS (
+    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id
+), a AS (
+    INSERT INTO {attempts} (scheduled_at, execution_id, attempt, token, tenant_id, worker_id, outcome, due_at,
+        started_at, finished_at)
+    SELECT scheduled_at, id, held_attempt, held_token, tenant_id, %(worker)s, {OUTCOME_RELEASED}, due_at, began,
+        clock_timestamp()
+    FROM u WHERE was = {RUNNING}
+)
+SELECT id, status FROM u
+
+-- name: to_cancel
+-- What this worker runs and is asked to stop.
+SELECT o.execution_id, o.scheduled_at, o.token
+FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE o.worker_id = %(worker)s AND e.cancel_requested_at IS NOT NULL AND e.status = {RUNNING}

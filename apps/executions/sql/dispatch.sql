@@ -1,0 +1,107 @@
+-- name: dispatch
+-- Send one day's popped executions to workers: all of it, or nothing when the epoch is stale.
+-- l locks in key order and judges; r ranks the rivals for one slot; t takes slots; d decides; u is the only write of
+-- the status. What another transaction holds is skipped and comes back at the next tick.
+WITH l AS (
+    SELECT e.scheduled_at, e.id, v.worker_id, e.slot_key, e.overlap,
+        CASE
+            WHEN e.run_at > clock_timestamp() + %(window)s * interval '1 ms' THEN -1
+            ELSE coalesce(
+                (SELECT h.reason FROM holds h
+                 WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
+                   AND NOT (h.reason = {HOLD_PAUSED} AND e.origin = {ORIGIN_MANUAL})
+                 ORDER BY h.reason DESC LIMIT 1),
+                {HOLD_NONE})
+        END AS verdict
+    FROM unnest(%(ids)s, %(scheduled)s, %(workers)s) v(id, s, worker_id)
+    JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
+    WHERE CASE WHEN e.status = {PRELOADED} THEN true END
+      AND EXISTS (SELECT 1 FROM leases
+                  WHERE role = %(role)s AND epoch = %(epoch)s AND expires_at > clock_timestamp())
+    ORDER BY e.scheduled_at, e.id
+    FOR UPDATE OF e SKIP LOCKED
+), r AS (
+    SELECT l.*, row_number() OVER (PARTITION BY slot_key, verdict = 0 ORDER BY scheduled_at, id) AS rank FROM l
+), t AS (
+    INSERT INTO slots (key, n, execution_id, scheduled_at)
+    SELECT slot_key, 0, id, scheduled_at FROM r
+    WHERE slot_key IS NOT NULL AND verdict = 0 AND rank = 1
+    ORDER BY slot_key
+    ON CONFLICT (key, n) DO UPDATE SET execution_id = excluded.execution_id
+        WHERE slots.execution_id = excluded.execution_id
+    RETURNING key, execution_id
+), d AS (
+    SELECT r.scheduled_at, r.id, r.worker_id, r.verdict,
+        CASE
+            WHEN r.verdict <> 0 THEN {SCHEDULED}
+            WHEN r.slot_key IS NULL OR r.id IN (SELECT execution_id FROM t) THEN {DISPATCHED}
+            WHEN r.overlap = {OVERLAP_SKIP} THEN {SKIPPED}
+            WHEN r.overlap = {OVERLAP_BUFFER_ONE} AND (
+                r.rank > CASE WHEN r.slot_key IN (SELECT key FROM t) THEN 2 ELSE 1 END
+                OR EXISTS (SELECT 1 FROM slot_waiters w WHERE w.key = r.slot_key)) THEN {SKIPPED}
+            ELSE {SCHEDULED}
+        END AS target
+    FROM r
+), u AS (
+    UPDATE {executions} e SET
+        status = d.target,
+        hold = CASE
+            WHEN d.verdict > 0 THEN d.verdict
+            WHEN d.verdict = 0 AND d.target = {SCHEDULED} THEN {HOLD_OVERLAP}
+            ELSE {HOLD_NONE} END,
+        token = CASE WHEN d.target = {DISPATCHED}
+            THEN greatest(e.token + 1, %(epoch)s::bigint << 32) ELSE e.token END,
+        worker_id = CASE WHEN d.target = {DISPATCHED} THEN d.worker_id END,
+        dispatched_at = CASE WHEN d.target = {DISPATCHED} THEN clock_timestamp() ELSE e.dispatched_at END,
+        finished_at = CASE WHEN d.target = {SKIPPED} THEN clock_timestamp() END,
+        wake_at = CASE WHEN d.verdict = -1 THEN e.run_at END,
+        version = e.version + 1
+    FROM d
+    WHERE e.scheduled_at = d.scheduled_at AND e.id = d.id
+    RETURNING e.id, e.scheduled_at, e.run_at, e.token, e.status, e.hold, e.worker_id, e.class, e.tenant_id,
+        e.slot_key, e.overlap
+), o AS (
+    INSERT INTO outstanding (execution_id, scheduled_at, worker_id, class, tenant_id, token, dispatched_at)
+    SELECT id, scheduled_at, worker_id, class, tenant_id, token, clock_timestamp() FROM u
+    WHERE status = {DISPATCHED}
+    ON CONFLICT (execution_id) DO UPDATE SET worker_id = excluded.worker_id, token = excluded.token,
+        dispatched_at = excluded.dispatched_at
+), w AS (
+    INSERT INTO slot_waiters (key, scheduled_at, execution_id)
+    SELECT slot_key, scheduled_at, id FROM u WHERE status = {SCHEDULED} AND hold = {HOLD_OVERLAP}
+    ON CONFLICT DO NOTHING
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, {PRELOADED}, status, token, 'dispatcher',
+        'overlap: an earlier execution of the task still runs'
+    FROM u WHERE status = {SKIPPED}
+)
+SELECT id, token, status, worker_id, class, tenant_id, slot_key, overlap,
+    (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us
+FROM u
+
+-- name: still_preloaded
+-- Which of these popped executions wait still: another transaction held them when they were to be dispatched.
+SELECT e.id FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
+WHERE e.status = {PRELOADED}
+
+-- name: outstanding_by_worker
+-- What each worker has been sent and has not ended: what credits are counted from.
+SELECT worker_id, count(*) FROM outstanding WHERE dispatched_at > %(since)s GROUP BY worker_id
+
+-- name: states_of
+-- Where these executions are: a new owner of a shard decides from it what an in-flight entry has become.
+SELECT e.id, e.status, e.token, e.worker_id, e.class, e.tenant_id,
+    (extract(epoch FROM e.run_at - clock_timestamp()) * 1000)::float8 AS due_in_ms
+FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
+
+-- name: request_cancel_of_slot_holders
+-- Overlap policy cancel_other: ask what holds the slot to stop; its worker, or the watchdog, ends it.
+UPDATE {executions} e SET cancel_requested_at = coalesce(e.cancel_requested_at, clock_timestamp()),
+    version = e.version + 1
+FROM slots s
+WHERE s.key = ANY(%(keys)s) AND e.scheduled_at = s.scheduled_at AND e.id = s.execution_id
+  AND e.status IN {IN_ACTIVE} AND e.cancel_requested_at IS NULL
+RETURNING e.id

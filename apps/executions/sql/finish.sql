@@ -1,0 +1,72 @@
+-- name: finish
+-- End attempts: one fenced write of the row, its attempt, its slot, its place in outstanding, and, out of attempts,
+-- its dead letter. Zero rows for an id means that somebody else decides about it now: read it again.
+WITH v AS (
+    SELECT * FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(attempts)s, %(targets)s, %(outcomes)s, %(due)s,
+        %(started)s, %(finished)s, %(delays)s, %(results)s, %(errors)s, %(fingerprints)s)
+        v(id, s, token, attempt, target, outcome, due, started, finished, delay_us, result, error, fingerprint)
+), u AS (
+    UPDATE {executions} e SET
+        status = v.target,
+        started_at = v.started,
+        finished_at = CASE WHEN v.target IN {IN_RESTING} THEN v.finished END,
+        run_at = CASE WHEN v.target = {RETRYING}
+            THEN clock_timestamp() + v.delay_us * interval '1 microsecond' ELSE e.run_at END,
+        wake_at = CASE WHEN v.target = {RETRYING}
+            THEN clock_timestamp() + v.delay_us * interval '1 microsecond' END,
+        result = v.result::jsonb,
+        error = v.error::jsonb,
+        version = e.version + 1
+    FROM v
+    WHERE e.scheduled_at = v.s AND e.id = v.id
+      AND CASE WHEN e.token = v.token AND e.status = {RUNNING} AND e.worker_id = %(worker)s THEN true END
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.slot_key, v.token, v.attempt, v.target, v.outcome,
+        v.due, v.started, v.finished, v.error, v.fingerprint
+), o AS (
+    DELETE FROM outstanding o USING u WHERE o.execution_id = u.id
+), s AS (
+    DELETE FROM slots s USING u
+    WHERE s.key = u.slot_key AND s.execution_id = u.id AND u.target <> {RETRYING}
+), d AS (
+    INSERT INTO dead_letters (execution_id, scheduled_at, tenant_id, task_id, fingerprint, since)
+    SELECT id, scheduled_at, tenant_id, task_id, fingerprint, clock_timestamp() FROM u
+    WHERE target = {DEAD_LETTER}
+    ON CONFLICT (execution_id) DO UPDATE SET fingerprint = excluded.fingerprint, since = excluded.since
+), a AS (
+    INSERT INTO {attempts} (scheduled_at, execution_id, attempt, token, tenant_id, worker_id, outcome, due_at,
+        started_at, finished_at, error)
+    SELECT scheduled_at, id, attempt, token, tenant_id, %(worker)s, outcome, due, started, finished, error::jsonb
+    FROM u
+)
+SELECT id FROM u
+
+-- name: note_started
+-- Write the real start of what runs longer than a moment, so that people can see it while it runs.
+UPDATE {executions} e SET started_at = v.started, version = e.version + 1
+FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(started)s) v(id, s, token, started)
+WHERE e.scheduled_at = v.s AND e.id = v.id
+  AND CASE WHEN e.token = v.token AND e.status = {RUNNING} AND e.worker_id = %(worker)s THEN true END
+
+-- name: wake_waiters
+-- A slot has become free: its oldest waiter may be dispatched.
+WITH w AS (
+    DELETE FROM slot_waiters w USING (
+        SELECT DISTINCT ON (k.key) x.key, x.scheduled_at, x.execution_id
+        FROM unnest(%(keys)s) k(key)
+        CROSS JOIN LATERAL (
+            SELECT * FROM slot_waiters q WHERE q.key = k.key ORDER BY q.scheduled_at, q.execution_id LIMIT 1) x
+        WHERE NOT EXISTS (SELECT 1 FROM slots s WHERE s.key = k.key)
+    ) first
+    WHERE w.key = first.key AND w.scheduled_at = first.scheduled_at AND w.execution_id = first.execution_id
+    RETURNING w.scheduled_at, w.execution_id
+)
+UPDATE executions e SET hold = {HOLD_NONE}, wake_at = e.run_at, version = e.version + 1
+FROM w
+WHERE e.scheduled_at = w.scheduled_at AND e.id = w.execution_id
+  AND e.status = {SCHEDULED} AND e.hold = {HOLD_OVERLAP}
+RETURNING e.id
+
+-- name: free_slots_with_waiters
+-- Slots that nobody holds although somebody waits: their wake-up was lost.
+SELECT DISTINCT w.key FROM slot_waiters w WHERE NOT EXISTS (SELECT 1 FROM slots s WHERE s.key = w.key)
+LIMIT %(limit)s

@@ -1,0 +1,52 @@
+-- name: lease_take
+-- Become the holder: when the lease has run out, or when this session holds the role's lock, which its last holder's
+-- death or silence has freed.
+INSERT INTO leases (role, holder, epoch, expires_at, acquired_at)
+VALUES (%(role)s, %(holder)s, 1, clock_timestamp() + %(ttl)s * interval '1 second', clock_timestamp())
+ON CONFLICT (role) DO UPDATE SET holder = excluded.holder, epoch = leases.epoch + 1,
+    expires_at = excluded.expires_at, acquired_at = excluded.acquired_at
+    WHERE %(locked)s OR leases.expires_at < clock_timestamp()
+RETURNING epoch
+
+-- name: lease_renew
+UPDATE leases SET expires_at = clock_timestamp() + %(ttl)s * interval '1 second'
+WHERE role = %(role)s AND holder = %(holder)s AND epoch = %(epoch)s
+RETURNING epoch
+
+-- name: lease_release
+UPDATE leases SET expires_at = clock_timestamp()
+WHERE role = %(role)s AND holder = %(holder)s AND epoch = %(epoch)s
+
+-- name: worker_register
+INSERT INTO workers (state, host, process_id, slots, started_at, heartbeat_at, lease_expires_at)
+VALUES ('active', %(host)s, %(process_id)s, %(slots)s, clock_timestamp(), clock_timestamp(),
+    clock_timestamp() + %(lease)s * interval '1 second')
+RETURNING id
+
+-- name: worker_heartbeat
+-- Renew a worker's lease; no row means that it has been given up for lost and must stop.
+UPDATE workers SET heartbeat_at = clock_timestamp(), state = %(state)s,
+    lease_expires_at = clock_timestamp() + %(lease)s * interval '1 second'
+WHERE id = %(worker)s AND state IN ('active', 'draining')
+RETURNING id
+
+-- name: worker_stop
+UPDATE workers SET state = 'stopped', heartbeat_at = clock_timestamp(), lease_expires_at = clock_timestamp()
+WHERE id = %(worker)s AND state IN ('active', 'draining')
+
+-- name: workers_alive
+-- Workers that have not ended, whether their lock is held, and how long they have been silent. Locks are those of
+-- executions/locks.py: class WORKER, the worker's id.
+SELECT w.id, w.lease_expires_at < clock_timestamp() AS lease_over,
+    (extract(epoch FROM w.heartbeat_at))::float8 AS heartbeat, l.objid IS NOT NULL AS lock_held,
+    (extract(epoch FROM pg_postmaster_start_time()))::float8 AS postmaster_start
+FROM workers w
+LEFT JOIN pg_locks l ON l.locktype = 'advisory' AND l.classid = %(lock_class)s AND l.objid = w.id::oid AND l.granted
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+WHERE w.state IN ('active', 'draining')
+ORDER BY w.id
+
+-- name: worker_lost
+UPDATE workers SET state = 'lost' WHERE id = %(worker)s AND state IN ('active', 'draining')
+  AND (extract(epoch FROM heartbeat_at))::float8 = %(heartbeat)s
+RETURNING id

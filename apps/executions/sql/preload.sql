@@ -1,0 +1,57 @@
+-- name: hydrate
+-- Move one day's executions that come due within the lookahead to the hot tier's state, those due first first.
+WITH c AS (
+    SELECT scheduled_at, id FROM {executions}
+    WHERE wake_at IS NOT NULL AND wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
+      AND CASE WHEN status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND hold = {HOLD_NONE} THEN true END
+    ORDER BY wake_at LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE {executions} e SET status = {PRELOADED}, wake_at = NULL, version = e.version + 1
+FROM c
+WHERE e.scheduled_at = c.scheduled_at AND e.id = c.id
+  AND EXISTS (SELECT 1 FROM leases
+              WHERE role = %(role)s AND epoch = %(epoch)s AND expires_at > clock_timestamp())
+RETURNING e.id, (extract(epoch FROM e.run_at - statement_timestamp()) * 1000)::float8 AS due_in_ms, e.class,
+    e.tenant_id
+
+-- name: days_to_wake
+-- Days other than those named whose executions must be looked at: retries, replays and catch-up of older days.
+SELECT DISTINCT floor(extract(epoch FROM scheduled_at) / 86400)::int FROM (
+    SELECT scheduled_at FROM executions
+    WHERE wake_at IS NOT NULL AND wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
+    ORDER BY wake_at LIMIT %(limit)s
+) w
+
+-- name: preloaded_of_day
+-- Everything of one day that the hot tier should hold, due first first: what a new leader, or an emptied Redis, adds
+-- again. Shards are the last four bits of the id.
+SELECT id, (extract(epoch FROM run_at - statement_timestamp()) * 1000)::float8 AS due_in_ms, class, tenant_id
+FROM {executions}
+WHERE status = {PRELOADED} AND wake_at IS NULL
+  AND (get_byte(uuid_send(id), 15) & 15) = ANY(%(shards)s)
+ORDER BY run_at
+
+-- name: insert_executions
+-- Add executions; one that is there already (same tenant, key and scheduled_at) stays as it is.
+INSERT INTO executions (id, scheduled_at, run_at, nominal_at, wake_at, finished_at, tenant_id, task_id, task_version_id,
+    max_attempts, status, hold, class, priority, origin, overlap, slot_key, idempotency_key, payload, rerun_of)
+SELECT v.id, v.scheduled, v.run, v.nominal,
+    CASE WHEN v.status = {SCHEDULED} AND v.hold = {HOLD_NONE} THEN v.run END,
+    CASE WHEN v.status IN {IN_RESTING} THEN clock_timestamp() END,
+    v.tenant, v.task, v.version_id, v.max_attempts, v.status, v.hold, v.class, v.priority, v.origin, v.overlap,
+    v.slot_key, v.idempotency_key, v.payload::jsonb, v.rerun_of::uuid
+FROM unnest(%(ids)s, %(scheduled)s, %(run)s, %(nominal)s, %(tenants)s, %(tasks)s, %(versions)s, %(max_attempts)s,
+    %(statuses)s, %(holds)s, %(classes)s, %(priorities)s, %(origins)s, %(overlaps)s, %(slot_keys)s, %(keys)s,
+    %(payloads)s, %(rerun_of)s)
+    v(id, scheduled, run, nominal, tenant, task, version_id, max_attempts, status, hold, class, priority, origin,
+      overlap, slot_key, idempotency_key, payload, rerun_of)
+ON CONFLICT (tenant_id, idempotency_key, scheduled_at) DO NOTHING
+RETURNING id
+
+-- name: record_events
+-- Say why executions were moved, or made in an unusual state.
+INSERT INTO execution_events (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+SELECT v.scheduled, v.id, v.tenant, v.source, v.target, 0, %(actor)s, v.reason
+FROM unnest(%(ids)s, %(scheduled)s, %(tenants)s, %(sources)s, %(targets)s, %(reasons)s)
+    v(id, scheduled, tenant, source, target, reason)

@@ -1,0 +1,102 @@
+-- name: outstanding_of_worker
+-- What a lost worker was sent and has not ended.
+SELECT execution_id, token FROM outstanding WHERE worker_id = %(worker)s
+ORDER BY scheduled_at, execution_id LIMIT %(limit)s
+
+-- name: outstanding_unclaimed
+-- What was sent longer ago than the claim deadline and is not claimed.
+SELECT o.execution_id, o.token
+FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE o.dispatched_at < clock_timestamp() - %(seconds)s * interval '1 second' AND e.status = {DISPATCHED}
+  AND e.token = o.token
+ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
+
+-- name: outstanding_orphans
+-- Places in outstanding whose execution is not active under that token any more.
+DELETE FROM outstanding o USING executions e
+WHERE e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+  AND o.dispatched_at < clock_timestamp() - %(seconds)s * interval '1 second'
+  AND NOT (e.status IN {IN_ACTIVE} AND e.token = o.token)
+RETURNING o.execution_id
+
+-- name: cancel_overdue
+-- What was asked to stop this long ago and runs still: the watchdog ends it with a new token.
+SELECT o.execution_id, o.token
+FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE e.cancel_requested_at < clock_timestamp() - %(seconds)s * interval '1 second' AND e.status IN {IN_ACTIVE}
+ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
+
+-- name: reclaim
+-- Take work from a worker that will not do it, under a new token. What it had begun has cost an attempt; what it had
+-- not is uncounted. Asked to be cancelled: cancelled. No attempt left: dead letter.
+WITH l AS (
+    SELECT e.scheduled_at, e.id, e.status, e.token, e.attempt, e.run_at, e.started_at, e.worker_id,
+        CASE
+            WHEN e.cancel_requested_at IS NOT NULL THEN {CANCELLED}
+            WHEN e.status = {RUNNING} AND e.attempt >= e.max_attempts THEN {DEAD_LETTER}
+            ELSE {PRELOADED}
+        END AS target
+    FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s) v(id, s, token)
+    JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
+    WHERE CASE WHEN e.token = v.token AND e.status IN {IN_ACTIVE}
+                AND (%(only_unclaimed)s IS FALSE OR e.status = {DISPATCHED}) THEN true END
+    ORDER BY e.scheduled_at, e.id
+    FOR UPDATE OF e
+), u AS (
+    UPDATE {executions} e SET
+        status = l.target,
+        wake_at = CASE WHEN l.target = {PRELOADED} THEN e.run_at END,
+        finished_at = CASE WHEN l.target IN {IN_RESTING} THEN clock_timestamp() END,
+        token = e.token + 1,
+        worker_id = NULL,
+        error = CASE WHEN l.status = {RUNNING} AND l.target <> {CANCELLED}
+            THEN jsonb_build_object('type', 'WorkerLost', 'message', %(reason)s::text) ELSE e.error END,
+        version = e.version + 1
+    FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.slot_key, e.status, e.error, e.token,
+        l.status AS was, l.token AS held_token, l.attempt AS held_attempt, l.run_at AS due_at,
+        l.started_at AS began, l.worker_id AS held_by
+), o AS (
+    DELETE FROM outstanding o USING u WHERE o.execution_id = u.id
+), s AS (
+    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id
+), d AS (
+    INSERT INTO dead_letters (execution_id, scheduled_at, tenant_id, task_id, fingerprint, since)
+    SELECT id, scheduled_at, tenant_id, task_id, 'WorkerLost', clock_timestamp() FROM u
+    WHERE status = {DEAD_LETTER}
+    ON CONFLICT (execution_id) DO NOTHING
+), a AS (
+    INSERT INTO {attempts} (scheduled_at, execution_id, attempt, token, tenant_id, worker_id, outcome, due_at,
+        started_at, finished_at, error)
+    SELECT scheduled_at, id, held_attempt, held_token, tenant_id, held_by,
+        CASE WHEN status = {CANCELLED} THEN {OUTCOME_CANCELLED} ELSE {OUTCOME_CRASHED} END,
+        due_at, began, clock_timestamp(), error
+    FROM u WHERE was = {RUNNING}
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, was, status, token, %(actor)s, %(reason)s FROM u
+)
+SELECT id, status, tenant_id FROM u
+
+-- name: overdue_preloaded
+-- What should have been popped by now: the watchdog asks the hot tier whether it still has them.
+SELECT id, class, tenant_id FROM executions
+WHERE scheduled_at BETWEEN clock_timestamp() - %(oldest)s * interval '1 second'
+                       AND clock_timestamp() - %(youngest)s * interval '1 second'
+  AND run_at < clock_timestamp() - %(youngest)s * interval '1 second'
+  AND status = {PRELOADED} AND wake_at IS NULL
+LIMIT %(limit)s
+
+-- name: preloaded_from
+-- One stretch of the slow walk over a day: PRELOADED and overdue, from a cursor on.
+SELECT id, class, tenant_id, run_at < clock_timestamp() - %(youngest)s * interval '1 second' AS overdue, status
+FROM {executions} WHERE (scheduled_at, id) > (%(from_scheduled)s, %(from_id)s)
+ORDER BY scheduled_at, id LIMIT %(limit)s
+
+-- name: wake_preloaded
+-- The hot tier lost these: the preloader adds them again.
+UPDATE {executions} e SET wake_at = e.run_at, version = e.version + 1
+FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+WHERE e.scheduled_at = v.s AND e.id = v.id
+  AND CASE WHEN e.status = {PRELOADED} AND e.wake_at IS NULL THEN true END
+RETURNING e.id
