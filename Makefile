@@ -1,0 +1,58 @@
+# make run    chronoweb with its own PostgreSQL and Valkey        make run PORT=8080 ARGS="--transport kafka"
+# make test   the whole suite, on real services                   make test ARGS="tests/test_supervisor.py -x"
+# make lint   style, types, import contracts                      make drill: the tests that take minutes
+#
+# Needs python3 (3.11 or newer) and nothing else; the virtual environment is .venv.
+
+PYTHON ?= python3
+PORT ?= 8000
+ARGS ?=
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test drill lint format clean
+.DEFAULT_GOAL := run
+
+# Dies with make, also when that is killed: a second run must never meet a first one that nobody sees.
+run: $(VENV)/.installed-embedded
+	exec $(VENV)/bin/python -I -S apps/quickstart/exec_with_parent.py --parent $$PPID --signal 9 -- \
+		$(CURDIR)/$(VENV)/bin/python manage.py quickstart --port $(PORT) $(ARGS)
+
+test: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m pytest $(ARGS)
+
+drill: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m pytest -m drill $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m ruff check .
+	$(VENV)/bin/python -m ruff format --check .
+	$(VENV)/bin/python -m mypy .
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m ruff check --fix .
+	$(VENV)/bin/python -m ruff format .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Stamps: what is installed stays until the requirements change. The development set includes the embedded one.
+$(VENV)/.installed-embedded: requirements-embedded.txt requirements.txt | $(VENV)/.made
+	$(PIP) -r requirements-embedded.txt
+	touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt requirements-embedded.txt requirements.txt | $(VENV)/.made
+	$(PIP) -r requirements-dev.txt
+	touch $(VENV)/.installed-embedded $@
+
+# Distributions that ship python3 without ensurepip can often still get virtualenv; say so instead of half a venv.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is older than 3.11: make PYTHON=/path/to/a/newer/python3 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(PYTHON) -c 'import virtualenv' 2>/dev/null \
+		|| { echo "$(PYTHON) cannot make a virtual environment: install its venv package (Debian: python3-venv)," \
+		"or virtualenv" >&2; exit 1; }
+	@if $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
+		else $(PYTHON) -m virtualenv --quiet $(VENV); fi
+	touch $@
