@@ -1,0 +1,118 @@
+"""The loop of a child process: read a batch of jobs, run them one after the other, report."""
+
+import marshal
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.db import close_old_connections
+
+from apps.worker.children import framing
+from apps.worker.children.framing import BEGUN, BEGUN_AT, FINISHED, LOG_LENGTH, LOG_START, SharedMemory
+from apps.worker.handlers.context import Entry
+from apps.worker.handlers.python import blocking, call
+from apps.worker.handlers.registry import Registry, unknown_handler
+from apps.worker.handlers.report import FAILED
+from apps.worker.jobs import Report
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+
+FLUSH_AFTER_SECONDS = 0.001
+READ_BYTES = 262144
+
+
+class Child:
+    """Runs what the runner sends over `connection` until it hangs up."""
+
+    def __init__(
+        self, connection: socket.socket, memory: SharedMemory, registry: Registry, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._connection = connection
+        self._memory = memory
+        self._registry = registry
+        self._functions: dict[str, Callable[..., Any]] = {
+            name: blocking(handler.function) for name, handler in registry.handlers.items()
+        }
+        self._clock = clock
+
+    def serve(self) -> None:
+        """Until end of file."""
+        buffer = bytearray()
+        while received := self._connection.recv(READ_BYTES):
+            buffer += received
+            for entries in framing.take_messages(buffer):
+                self._run_batch(entries)
+
+    def _run_batch(self, entries: list[tuple[Any, ...]]) -> None:
+        close_stale_connections()
+        words = self._memory.words
+        now, monotonic = self._clock.time, self._clock.monotonic
+        begun_at = flushed_at = monotonic()
+        for fields in entries:
+            seq = fields[0]
+            # Announce first, look at the revocation second: the runner, which revokes while this process is
+            # stopped, then sees either an announced job, or one that will be passed over.
+            words[BEGUN_AT] = int(begun_at * 1e9)
+            words[BEGUN] = seq
+            if words[framing.REVOKED_ABOVE] < seq <= words[framing.REVOKED_UPTO]:
+                words[FINISHED] = seq
+                continue
+            started = now()
+            report = self._run(Entry._make(fields), started)
+            self._record(seq, started, now(), report)
+            words[FINISHED] = seq
+            begun_at = monotonic()
+            if begun_at - flushed_at > FLUSH_AFTER_SECONDS:
+                self._flush()
+                flushed_at = begun_at
+        self._flush()
+        close_stale_connections()
+
+    def _run(self, entry: Entry, started: float) -> Report:
+        function = self._functions.get(entry.name)
+        if function is None:
+            error = unknown_handler(entry.name, list(self._functions), self._registry.broken)
+            return Report(FAILED, None, error)
+        return call(function, entry, started)
+
+    def _record(self, seq: int, started: float, finished: float, report: Report) -> None:
+        body = marshal.dumps((seq, int(started * 1e6), int(finished * 1e6), *report))
+        words = self._memory.words
+        if LOG_START + words[LOG_LENGTH] + 4 + len(body) > framing.SIZE:
+            self._flush()
+        at = LOG_START + words[LOG_LENGTH]
+        self._memory.map[at : at + 4 + len(body)] = len(body).to_bytes(4, "big") + body
+        words[LOG_LENGTH] = at + 4 + len(body) - LOG_START
+
+    def _flush(self) -> None:
+        records = self._memory.unsent()
+        if records:
+            self._connection.sendall(records)
+            self._memory.words[LOG_LENGTH] = 0
+
+
+def close_stale_connections() -> None:
+    """What Django does around a request: drop database connections that are broken or too old."""
+    if settings.configured:
+        close_old_connections()
+
+
+def main(connection: socket.socket, descriptor: int, registry: Registry) -> None:
+    """Serve and end the process; never returns."""
+    code = 0
+    try:
+        memory = SharedMemory(descriptor)
+        os.close(descriptor)
+        Child(connection, memory, registry).serve()
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the runner is gone: there is nobody to tell
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 70
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Not sys.exit: this process is a fork, and its parent's exit handlers are not its own.
+        os._exit(code)

@@ -1,0 +1,317 @@
+"""Children that run Python handlers: places jobs on them, stops what must stop, takes over from the dead.
+
+Used by one thread, the runner's, which also lends its selector. Nothing here blocks.
+"""
+
+import logging
+import selectors
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from apps.executions.states import Outcome
+from apps.worker.children.code import LoadedCode
+from apps.worker.children.estimates import SHORT_SECONDS, Estimates
+from apps.worker.children.framing import BEGUN
+from apps.worker.children.handle import ChildHandle
+from apps.worker.children.zygote_client import ZygoteClient, death_words
+from apps.worker.handlers.report import make_error
+from apps.worker.handlers.sources import HandlerSources
+from apps.worker.jobs import Job
+from chronoweb.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+SHORT_CHILDREN = 2
+"""So many children serve short jobs; more only where others are busy with long ones."""
+GROW_AFTER_SECONDS = 0.005
+OVERDUE_SECONDS = 0.02
+"""A job that holds up others behind it this long has them taken back."""
+IDLE_SECONDS = 60.0
+LOST_LIMIT = 3
+
+
+class Listener(Protocol):
+    """What the pool tells its owner."""
+
+    def ended(
+        self, job: Job, outcome: int, started_us: int, finished_us: int, result: bytes | None, error: Any
+    ) -> None: ...
+
+    def returned(self, jobs: Sequence[Job]) -> None:
+        """Jobs that never began; they go to the front of the queue, in this order."""
+
+
+class ProcessPool:
+    """At most `slots` children."""
+
+    def __init__(
+        self, *, slots: int, sources: HandlerSources, selector: selectors.BaseSelector, owner: Listener, clock: Clock
+    ) -> None:
+        self._slots = slots
+        self._selector = selector
+        self._owner = owner
+        self._clock = clock
+        self._children: dict[int, ChildHandle] = {}
+        self._last_key = 0
+        self._to_send: set[ChildHandle] = set()
+        self.estimates = Estimates()
+        self.code = LoadedCode(sources, selector, clock, on_event=self._heard, on_lost=self._zygote_lost)
+
+    # Placing
+
+    def busy(self) -> int:
+        """Children that hold work: each takes a slot."""
+        return sum(1 for child in self._children.values() if child.held)
+
+    def place(self, job: Job, now: float, *, slot_free: bool) -> bool:
+        """Hand the job to a child, if one can take it now. slot_free: whether an idle child may become busy."""
+        cost = self.estimates.expected(job.name)
+        child = self._choose(cost, slot_free) or self._grow(job, cost, now, slot_free)
+        if child is None:
+            return False
+        child.hand(job, cost)
+        self._to_send.add(child)
+        return True
+
+    def send(self) -> None:
+        """Send what was placed."""
+        for child in self._to_send:
+            if not child.send():
+                self._selector.modify(child.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, child.on_ready)
+        self._to_send.clear()
+
+    def _choose(self, cost: float, slot_free: bool) -> ChildHandle | None:
+        best, lanes = None, 0
+        for child in self._children.values():
+            if not child.open or (not child.held and not slot_free):
+                continue
+            if cost < SHORT_SECONDS:
+                if child.long_jobs:
+                    continue
+                lanes += 1
+            if child.takes(cost) and (best is None or child.load < best.load):
+                best = child
+            if lanes == SHORT_CHILDREN:
+                break
+        return best
+
+    def _grow(self, job: Job, cost: float, now: float, slot_free: bool) -> ChildHandle | None:
+        zygote = self.code.zygote
+        total = len(self._children)
+        if zygote is None or not slot_free or total >= self._slots:
+            return None
+        starting = sum(1 for child in self._children.values() if not child.started)
+        if total >= SHORT_CHILDREN:
+            if starting >= max(1, total - starting):
+                return None
+            known_long = cost >= SHORT_SECONDS and self.estimates.known(job.name)
+            if not known_long and now - job.submitted < GROW_AFTER_SECONDS:
+                return None
+            lanes = sum(1 for child in self._children.values() if child.open and not child.long_jobs)
+            if cost < SHORT_SECONDS and lanes >= SHORT_CHILDREN:
+                return None
+        return self._fork(zygote)
+
+    def _fork(self, zygote: ZygoteClient) -> ChildHandle:
+        self._last_key += 1
+        child = ChildHandle(self._last_key, zygote)
+        child.on_ready = lambda mask: self._ready(child, mask)
+        child.idle_since = self._clock.monotonic()
+        self._children[child.key] = child
+        self._selector.register(child.socket, selectors.EVENT_READ, child.on_ready)
+        return child
+
+    # Hearing from children
+
+    def _ready(self, child: ChildHandle, mask: int) -> None:
+        if child.ended or child.key not in self._children:
+            return  # something before this in the same round of events saw to it
+        if mask & selectors.EVENT_WRITE and child.send():
+            self._selector.modify(child.socket, selectors.EVENT_READ, child.on_ready)
+        if mask & selectors.EVENT_READ:
+            self._receive(child)
+            if not child.held and not child.ended:
+                self._now_idle(child)
+
+    def _receive(self, child: ChildHandle) -> None:
+        if not child.ended:
+            self._settle(child, child.receive())
+            if child.ended:
+                self._selector.unregister(child.socket)
+
+    def _settle(self, child: ChildHandle, records: Any) -> None:
+        for ticket, started_us, finished_us, outcome, result, error in records:
+            job = child.settle(ticket)
+            if job is not None:
+                self.estimates.add(job.name, (finished_us - started_us) * 1e-6)
+                self._owner.ended(job, outcome, started_us, finished_us, result, error)
+
+    def _now_idle(self, child: ChildHandle) -> None:
+        child.idle_since = self._clock.monotonic()
+        if child.retiring:
+            child.hang_up()
+
+    def _heard(self, message: tuple[Any, ...]) -> None:
+        if message[0] == "ready":
+            self._retire_old()
+            return
+        child = self._children.get(message[1])
+        if child is None:
+            return
+        if message[0] == "started":
+            child.started = True
+        elif message[0] == "stopped":
+            self._examine(child)
+        elif message[0] == "exited":
+            self._gone(child, death_words(message[2]))
+        elif message[0] == "refused":
+            self._gone(child, f"it could not be started: {message[3]}")
+
+    # Stopping
+
+    def cancel(self, job: Job) -> None:
+        """Stop a job that a child holds; the outcome follows."""
+        self._stop(job.holder, job.ticket, "cancelled")
+
+    def tick(self, now: float) -> None:
+        """Look for jobs past their timeout, for jobs that hold others up, and for idle children."""
+        for child in list(self._children.values()):
+            if child.held:
+                self._watch(child, now)
+            elif child.open and now - child.idle_since > IDLE_SECONDS and len(self._children) > SHORT_CHILDREN:
+                self._retire(child)
+        self.code.tick(now)
+        self.code.end_unused({child.zygote for child in self._children.values()})
+
+    def _retire_old(self) -> None:
+        """New code is ready: children of older code finish what they hold and end."""
+        for child in list(self._children.values()):
+            if child.zygote is not self.code.zygote and not child.retiring:
+                self._retire(child)
+
+    def _watch(self, child: ChildHandle, now: float) -> None:
+        ticket, seconds = child.elapsed(now)
+        job = child.held.get(ticket)
+        if job is None or child.killed:
+            return
+        if seconds > job.assignment.timeout_seconds:
+            self._stop(child, ticket, "timed_out")
+        elif seconds > OVERDUE_SECONDS and ticket != child.stuck:
+            child.stuck = ticket
+            if len(child.held) > 1:
+                self._stop(child, 0, "")
+
+    def _stop(self, child: ChildHandle, ticket: int, reason: str) -> None:
+        if ticket:
+            child.victims.setdefault(ticket, reason)
+        if not child.stopping and not child.killed:
+            child.stopping = True
+            child.zygote.ask("stop", child.key)
+
+    def _examine(self, child: ChildHandle) -> None:
+        """The child stands still: kill it if it runs a victim; else take back all that it has not begun."""
+        child.stopping = False
+        self._receive(child)
+        self._settle(child, child.unsent_records())
+        current = child.memory.current()
+        if current in child.victims:
+            child.killed = True
+            child.zygote.ask("kill", child.key)
+            return
+        child.memory.revoke_after(child.memory.words[BEGUN], child.last_ticket)
+        self._take_back(child, except_ticket=current)
+        child.zygote.ask("continue", child.key)
+        if not child.held and not child.ended:
+            self._now_idle(child)
+
+    def _take_back(self, child: ChildHandle, *, except_ticket: int = 0) -> None:
+        back = []
+        for ticket in [ticket for ticket in child.held if ticket != except_ticket]:
+            cancelled = ticket in child.victims
+            job = child.settle(ticket)
+            assert job is not None
+            if cancelled:
+                self._end_without_child(job, Outcome.CANCELLED, "cancelled before it began", 0.0)
+            elif job.lost >= LOST_LIMIT:
+                self._end_without_child(job, Outcome.CRASHED, f"worker child lost {job.lost} times", 0.0)
+            else:
+                back.append(job)
+        self._owner.returned(back)
+
+    def _retire(self, child: ChildHandle) -> None:
+        child.retiring = True
+        if not child.held and not child.ended:
+            child.hang_up()
+
+    # Deaths
+
+    def _gone(self, child: ChildHandle, how: str) -> None:
+        """The child has ended: only what it was running is charged; what it had not begun goes back."""
+        self._receive(child)
+        if not child.ended:  # something that the child started may hold the other end of its socket
+            self._selector.unregister(child.socket)
+            child.ended = True
+        self._settle(child, child.unsent_records())
+        ticket, seconds = child.elapsed(self._clock.monotonic())
+        reason = child.victims.get(ticket)
+        job = child.settle(ticket) if ticket else None
+        if job is not None:
+            self._charge(job, reason, how, seconds)
+        for waiting in child.held.values():
+            waiting.lost += 1
+        self._take_back(child)
+        del self._children[child.key]
+        self._to_send.discard(child)
+        child.close()
+
+    def _charge(self, job: Job, reason: str | None, how: str, seconds: float) -> None:
+        if reason == "timed_out":
+            limit = job.assignment.timeout_seconds
+            text = f"ran longer than timeout_seconds ({limit:g} s) and was killed"
+            self._end_without_child(job, Outcome.TIMED_OUT, text, seconds)
+        elif reason == "cancelled":
+            self._end_without_child(job, Outcome.CANCELLED, "cancelled while it ran and was killed", seconds)
+        else:
+            log.warning(
+                "worker child lost: %s",
+                how,
+                extra={"action": "worker.child_lost", "execution": job.assignment.execution_id.hex()},
+            )
+            self._end_without_child(job, Outcome.CRASHED, f"worker child lost: {how}", seconds)
+
+    def _end_without_child(self, job: Job, outcome: Outcome, text: str, seconds: float) -> None:
+        finished = int(self._clock.time() * 1e6)
+        kind = {Outcome.TIMED_OUT: "TimedOut", Outcome.CANCELLED: "Cancelled"}.get(outcome, "WorkerChildLost")
+        error = make_error(kind, text)
+        self._owner.ended(job, int(outcome), finished - int(seconds * 1e6), finished, None, error)
+
+    def _zygote_lost(self, zygote: ZygoteClient) -> None:
+        for child in [child for child in self._children.values() if child.zygote is zygote]:
+            self._gone(child, "signal 9, with the process that it was forked from")
+
+    # For the owner
+
+    def running(self) -> list[tuple[bytes, int]]:
+        """(execution id, started_us) of what children run now."""
+        now, wall = self._clock.monotonic(), self._clock.time()
+        found = []
+        for child in self._children.values():
+            ticket, seconds = child.elapsed(now)
+            job = child.held.get(ticket)
+            if job is not None:
+                found.append((job.assignment.execution_id, int((wall - seconds) * 1e6)))
+        return found
+
+    def held_count(self) -> int:
+        """How many jobs children hold, begun or not."""
+        return sum(len(child.held) for child in self._children.values())
+
+    def size(self) -> int:
+        """How many children there are."""
+        return len(self._children)
+
+    def close(self) -> None:
+        """Kill everything at once; nothing more is reported."""
+        self.code.close()
+        for child in self._children.values():
+            child.close()
+        self._children.clear()

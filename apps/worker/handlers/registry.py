@@ -1,0 +1,120 @@
+"""Which Python functions are handlers, by name."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, overload
+
+from chronoweb.runtime.errors import ChronowebError, ConfigurationError
+
+Isolation = Literal["process", "thread", "async"]
+ISOLATIONS: tuple[Isolation, ...] = ("process", "thread", "async")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class PermanentError(ChronowebError):
+    """Raise it in a handler when trying again cannot help: the execution goes to the dead letters at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One registered function and where it may run."""
+
+    name: str
+    function: Callable[..., Any]
+    isolation: Isolation
+    source: str
+    """Name of the module that defined it."""
+
+
+class Registry:
+    """The handlers of this process, and the modules that could not be imported (name → error text)."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, Handler] = {}
+        self.broken: dict[str, str] = {}
+
+    def add(self, handler: Handler) -> None:
+        """Raises ConfigurationError if another function has the name already."""
+        present = self.handlers.get(handler.name)
+        if present is not None and _place(present) != _place(handler):
+            raise ConfigurationError(
+                f"two handlers are called {handler.name!r}: {_place(present)} and {_place(handler)}; "
+                'give one of them another name: @task_handler("other.name")'
+            )
+        self.handlers[handler.name] = handler
+
+    def forget_source(self, source: str) -> None:
+        """Drop what `source` defined, so that it can be loaded again."""
+        self.broken.pop(source, None)
+        self.handlers = {name: handler for name, handler in self.handlers.items() if handler.source != source}
+
+
+REGISTRY = Registry()
+
+
+@overload
+def task_handler(function: Function, /) -> Function: ...
+@overload
+def task_handler(name: str | None = None, /, *, isolation: Isolation = "process") -> Callable[[Function], Function]: ...
+def task_handler(target: Any = None, /, *, isolation: Isolation = "process") -> Any:
+    """Make a function a handler: it is called as `function(context, **parameters)`.
+
+    Bare, or with a name: `@task_handler("demo.noop", isolation="thread")`. The name defaults to
+    "<module tail>.<function>": `apps/demo/tasks.py` and its function `noop` give "demo.noop".
+
+    isolation: "process" runs it in a child process that can be killed; "thread" in a thread of the worker,
+    which can only be abandoned on timeout; "async" (coroutine functions) on the worker's event loop.
+    """
+    if isolation not in ISOLATIONS:
+        raise ConfigurationError(f"isolation {isolation!r} is not one of {', '.join(ISOLATIONS)}")
+
+    def register(function: Function) -> Function:
+        name = target if isinstance(target, str) else default_name(function)
+        if isolation == "async" and not is_coroutine_function(function):
+            raise ConfigurationError(f"handler {name!r} has isolation 'async' but is not an async function")
+        if isolation == "thread" and is_coroutine_function(function):
+            raise ConfigurationError(f"handler {name!r} is an async function; isolation 'thread' runs plain ones")
+        REGISTRY.add(Handler(name, function, isolation, function.__module__))
+        return function
+
+    return register(target) if callable(target) else register
+
+
+def default_name(function: Callable[..., Any]) -> str:
+    """ "<module tail>.<function>", where a module called `tasks` is known by its package."""
+    return f"{function.__module__.removesuffix('.tasks').rpartition('.')[2]}.{function.__name__}"
+
+
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine."""
+    import inspect
+
+    return inspect.iscoroutinefunction(function)
+
+
+def unknown_handler(name: str, names: list[str], broken: dict[str, str]) -> dict[str, Any]:
+    """The error of an execution whose handler is not there.
+
+    Permanent, unless a module that could have defined it is broken just now.
+    """
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    message = f"no handler is called {name!r}"
+    if close:
+        message += "; close names: " + ", ".join(close)
+    elif names:
+        message += f"; {len(names)} are known, such as {', '.join(sorted(names)[:3])}"
+    else:
+        message += "; this worker knows none"
+    for source, text in broken.items():
+        message += f"\n{source} could not be loaded: {text}"
+    return {
+        "type": "HandlerNotLoaded" if broken else "UnknownHandler",
+        "message": message,
+        "traceback": "",
+        "permanent": not broken,
+    }
+
+
+def _place(handler: Handler) -> str:
+    return f"{handler.function.__module__}.{handler.function.__qualname__}"

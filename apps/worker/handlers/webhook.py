@@ -1,0 +1,193 @@
+"""Webhooks: one HTTP request an attempt."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from apps.executions.states import Outcome
+from apps.worker.handlers.context import EPOCH
+from apps.worker.handlers.outbound_guard import CONNECT_SECONDS, GuardedTransport
+from apps.worker.handlers.report import clean_text, make_error, report_texts
+from apps.worker.jobs import Assignment, Report
+from chronoweb.runtime.clock import Clock
+from chronoweb.runtime.outbound import OutboundRefused, Resolve, split_url, system_resolve
+
+BODY_BYTES = 64 * 1024
+ERROR_BODY_CHARACTERS = 4096
+REDIRECTS = 5
+RETRYABLE = frozenset({408, 425, 429})
+BODYLESS = frozenset({"GET", "HEAD"})
+
+
+class WebhookCaller:
+    """Sends requests from one event loop; connections are kept for a few seconds between attempts."""
+
+    def __init__(self, *, allowed_networks: Sequence[str], clock: Clock, resolve: Resolve = system_resolve) -> None:
+        self._allowed_networks = allowed_networks
+        self._resolve = resolve
+        self._clock = clock
+        self._client: httpx.AsyncClient | None = None
+
+    async def run(self, assignment: Assignment, extra: dict[str, Any]) -> Report:
+        """One attempt. 2xx succeeds; connection errors, 408, 425, 429 and 5xx may be retried; others may not.
+
+        extra: filled with what is known when the attempt is stopped from outside.
+        """
+        try:
+            response, body = await self._request(assignment, extra)
+        except (OutboundRefused, httpx.InvalidURL, httpx.UnsupportedProtocol) as refused:
+            return _failure(make_error(type(refused).__name__, str(refused), permanent=True))
+        except httpx.TooManyRedirects as problem:
+            return _failure(make_error("TooManyRedirects", str(problem), permanent=True))
+        except httpx.HTTPError as problem:
+            text = f"{type(problem).__name__} from {_shown(assignment.handler['url'])}: {problem}"
+            return _failure(make_error("WebhookConnectionError", text))
+        if response.is_success:
+            return report_texts({"status": response.status_code}, {"body": body})
+        return _failure(self._status_error(response, body))
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _request(self, assignment: Assignment, extra: dict[str, Any]) -> tuple[httpx.Response, str]:
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                transport=GuardedTransport(self._allowed_networks, self._resolve),
+                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+                follow_redirects=False,
+                trust_env=False,
+                max_redirects=REDIRECTS,
+            )
+        handler = assignment.handler
+        split_url(handler["url"])
+        request = self._client.build_request(
+            handler.get("method", "POST"), handler["url"], headers=_headers(assignment), content=_content(assignment)
+        )
+        for _ in range(REDIRECTS + 1):
+            response = await self._client.send(request, stream=True)
+            try:
+                following = response.next_request
+                if following is None:
+                    extra["status"] = response.status_code
+                    return response, await _read(response)
+            finally:
+                await response.aclose()
+            split_url(str(following.url))
+            if _origin(following.url) != _origin(request.url):
+                # What the task's author meant for one host is not told to another.
+                for name in handler.get("headers") or {}:
+                    following.headers.pop(name, None)
+            request = following
+        raise httpx.TooManyRedirects(f"more than {REDIRECTS} redirects", request=request)
+
+    def _status_error(self, response: httpx.Response, body: str) -> dict[str, Any]:
+        status = response.status_code
+        retryable = status in RETRYABLE or status >= 500
+        error = make_error(
+            "WebhookStatus",
+            f"HTTP {status} {response.reason_phrase} from {_shown(str(response.url))}",
+            permanent=not retryable,
+            status=status,
+            body=clean_text(body, ERROR_BODY_CHARACTERS),
+        )
+        wait = _retry_after(response.headers.get("retry-after"), self._clock.now())
+        if retryable and wait is not None:
+            error["retry_after_seconds"] = wait
+        return error
+
+
+def _headers(assignment: Assignment) -> dict[str, str]:
+    handler = assignment.handler
+    given: Mapping[str, str] = handler.get("headers") or {}
+    own = {
+        "Idempotency-Key": assignment.idempotency_key,
+        "X-Fencing-Token": str(assignment.token),
+        "X-Chronoweb-Execution-Id": str(UUID(bytes=assignment.execution_id)),
+        "Accept-Encoding": "identity",  # so that a small answer cannot unpack to a huge one
+    }
+    names = {name.lower() for name in own}
+    headers = {"User-Agent": "chronoweb"}
+    if _content(assignment) is not None:
+        headers["Content-Type"] = "text/plain" if isinstance(handler.get("body"), str) else "application/json"
+    for name, value in given.items():
+        if name.lower() not in names:
+            headers = {key: kept for key, kept in headers.items() if key.lower() != name.lower()}
+            headers[name] = value
+    return {**headers, **own}
+
+
+def _content(assignment: Assignment) -> bytes | None:
+    """The handler's own body (text as it is, anything else as JSON), or what is known of the execution.
+
+    GET and HEAD carry a body only if the handler gives one.
+    """
+    handler = assignment.handler
+    body = handler.get("body")
+    if isinstance(body, str):
+        return body.encode()
+    if body is None:
+        if handler.get("method", "POST") in BODYLESS:
+            return None
+        body = {
+            "execution_id": str(UUID(bytes=assignment.execution_id)),
+            "task": assignment.task_name,
+            "attempt": assignment.attempt,
+            "scheduled_at": _instant(assignment.scheduled_at_us),
+            "nominal_at": _instant(assignment.nominal_at_us),
+            "parameters": json.loads(assignment.parameters_json or b"{}"),
+        }
+    return json.dumps(body).encode()
+
+
+async def _read(response: httpx.Response) -> str:
+    """The first 64 KiB of the body as text; the rest is not read."""
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("", "identity"):
+        return f"(body with content-encoding {encoding} not shown)"
+    data = bytearray()
+    async for chunk in response.aiter_raw(BODY_BYTES):
+        data += chunk
+        if len(data) >= BODY_BYTES:
+            break
+    try:
+        return bytes(data[:BODY_BYTES]).decode(response.charset_encoding or "utf-8", "replace")
+    except LookupError:
+        return bytes(data[:BODY_BYTES]).decode("utf-8", "replace")
+
+
+def _retry_after(text: str | None, now: datetime) -> float | None:
+    """Seconds that a Retry-After header asks for, as a number or as a date; None without a usable one."""
+    if not text:
+        return None
+    if text.strip().isdigit():
+        return float(min(int(text.strip()[:9]), 10**6))
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - now).total_seconds())
+
+
+def _failure(error: dict[str, Any]) -> Report:
+    return Report(int(Outcome.FAILED), None, error)
+
+
+def _instant(microseconds: int | None) -> str | None:
+    return None if microseconds is None else (EPOCH + timedelta(microseconds=microseconds)).isoformat()
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _shown(url: str) -> str:
+    """A URL without its query, which may hold secrets."""
+    return url.partition("?")[0].partition("#")[0]

@@ -1,0 +1,280 @@
+"""Runs assignments and reports how they ended.
+
+One thread owns the queues, the children and the bookkeeping; the methods of `Runner` may be called from any
+thread and only hand it things to do. Results go to `on_results`, in batches, on that thread.
+"""
+
+import itertools
+import logging
+import os
+import selectors
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from apps.executions.states import Outcome
+from apps.worker.children.estimates import SHORT_SECONDS
+from apps.worker.children.pool import SHORT_CHILDREN, ProcessPool
+from apps.worker.handlers.sources import HandlerSources
+from apps.worker.inline import InlineJobs
+from apps.worker.jobs import Assignment, Job, Report, RunResult
+from apps.worker.routing import Router
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["Assignment", "HandlerSources", "RunResult", "Runner"]
+
+log = logging.getLogger(__name__)
+TICK_SECONDS = 0.01
+IDLE_SECONDS = 0.5
+OVERHEAD_SECONDS = 1e-4
+"""What a job costs besides its handler: no child runs more than about 10,000 a second."""
+HAND_BACK_SECONDS = 10.0
+
+
+class Runner:
+    """At most `slots` things run at once; a child with a window of short jobs counts as one.
+
+    floor: what `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may
+    reach although they are private.
+    """
+
+    def __init__(
+        self,
+        *,
+        slots: int,
+        on_results: Callable[[list[RunResult]], None],
+        sources: HandlerSources | None = None,
+        allowed_networks: Sequence[str] = (),
+        floor: int = 0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.slots = slots
+        self._on_results = on_results
+        self._floor = floor
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector.register(self._wake_fd, selectors.EVENT_READ, self._woken)
+        self._awake = False
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()
+        self._by_id: dict[bytes, list[Job]] = {}
+        self._outstanding = 0
+        self._all_ended = threading.Condition(self._lock)
+        self._numbers = itertools.count(1)
+        self._results: list[RunResult] = []
+        self._handed_back: list[Assignment] = []
+        self._closing = False
+        self._tick_at = 0.0
+        self._thread = threading.Thread(target=self._serve, name="runner", daemon=True)
+        self.inline = InlineJobs(ended=self._inline_ended, clock=clock, allowed_networks=tuple(allowed_networks))
+        self.pool = ProcessPool(
+            slots=slots, sources=sources or HandlerSources(), selector=self._selector, owner=self, clock=clock
+        )
+        self._router = Router(
+            slots=slots, sources=sources or HandlerSources(), pool=self.pool, inline=self.inline, refuse=self._refuse
+        )
+
+    # From any thread
+
+    def start(self) -> None:
+        """Begin to load the handlers; what is submitted meanwhile waits for them."""
+        self._thread.start()
+
+    def submit(self, assignments: Sequence[Assignment]) -> None:
+        """Queue, in order; never blocks."""
+        now = self._clock.monotonic()
+        jobs = [Job(next(self._numbers), a, _python_name(a), now) for a in assignments]
+        with self._lock:
+            self._outstanding += len(jobs)
+            for job in jobs:
+                self._by_id.setdefault(job.assignment.execution_id, []).append(job)
+        self._post(lambda: self._router.queue(jobs))
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs; a worker whose runner has failed must end."""
+        return self._thread.is_alive()
+
+    def free(self) -> int:
+        """Slots that neither run nor are spoken for by what is queued."""
+        load = self._router.load
+        queued = max(0, self._outstanding - load.begun_or_handed)
+        return max(0, self.slots - load.slots_used - queued)
+
+    def capacity_within(self, seconds: float) -> int:
+        """How many more it can start within `seconds`, from the free slots and the measured mean run time."""
+        with self._lock:
+            outstanding = self._outstanding
+        mean = self.pool.estimates.overall
+        if mean.count == 0:
+            return max(self.free(), self._floor - outstanding, 0)
+        lanes = min(self.slots, SHORT_CHILDREN) if mean.value < SHORT_SECONDS else self.slots
+        can_run = int(lanes * seconds / max(mean.value, OVERHEAD_SECONDS))
+        return max(self.free(), can_run - outstanding, 0)
+
+    def cancel(self, execution_id: bytes) -> bool:
+        """Stop it, or take it from the queue; its result follows. False if it is not here (any more)."""
+        with self._lock:
+            jobs = list(self._by_id.get(execution_id, ()))
+        if jobs:
+            self._post(lambda: self._stop(jobs))
+        return bool(jobs)
+
+    def running(self) -> list[tuple[bytes, int]]:
+        """(execution id, started_at_us) of what runs at this moment."""
+        return self._call(lambda: self.pool.running() + self._router.running_in_worker())
+
+    def drain(self, deadline_seconds: float) -> list[Assignment]:
+        """Wait for everything submitted to end. What has not by the deadline is stopped and handed back.
+
+        Handed back are assignments that never began as well as those that were killed at the deadline; they
+        are not reported through `on_results`.
+        """
+        if self._wait_all(deadline_seconds):
+            return []
+        self._post(self._hand_back)
+        self._wait_all(HAND_BACK_SECONDS)
+        handed_back, self._handed_back = self._handed_back, []
+        return handed_back
+
+    def close(self) -> None:
+        """Kill what runs, forget what is queued, end the threads. Nothing more is reported."""
+        if self._closing or not self._thread.is_alive():
+            self._closing = True
+            return
+        self._closing = True
+        self._wake()
+        self._thread.join()
+
+    # On the runner's thread
+
+    def ended(
+        self, job: Job, outcome: int, started_us: int, finished_us: int, result: bytes | None, error: Any
+    ) -> None:
+        """A job has ended, one way or another; the first word counts."""
+        if job.done:
+            return
+        job.done = True
+        if job.released and outcome != Outcome.SUCCEEDED:
+            self._handed_back.append(job.assignment)
+        else:
+            self._results.append(RunResult(job.assignment, Outcome(outcome), started_us, finished_us, result, error))
+        self._forget(job)
+
+    def returned(self, jobs: Sequence[Job]) -> None:
+        """Jobs that a child did not begin."""
+        self._router.requeue(jobs)
+
+    def _serve(self) -> None:
+        try:
+            self.pool.code.start()
+            while not self._closing:
+                self._round()
+        except Exception:
+            log.critical("the runner failed; this worker must end", exc_info=True, extra={"action": "runner.failed"})
+            raise
+        finally:
+            self.inline.close()
+            self.pool.close()
+            self._selector.close()
+            os.close(self._wake_fd)
+
+    def _round(self) -> None:
+        timeout = TICK_SECONDS if self._outstanding else IDLE_SECONDS
+        for key, mask in self._selector.select(timeout):
+            key.data(mask)
+        self._awake = True
+        self._read_inbox()
+        self._awake = False
+        self._read_inbox()  # what was posted between the last look and the line above woke nobody
+        now = self._clock.monotonic()
+        if now >= self._tick_at:
+            self._tick_at = now + TICK_SECONDS
+            self.pool.tick(now)
+            self._give_up(now)
+        self._router.pump(now)
+        self._deliver()
+
+    def _read_inbox(self) -> None:
+        while self._inbox:
+            self._inbox.popleft()()
+
+    def _deliver(self) -> None:
+        if not self._results:
+            return
+        results, self._results = self._results, []
+        try:
+            self._on_results(results)
+        except Exception:
+            log.exception("%s results were refused", len(results), extra={"action": "runner.results_refused"})
+
+    def _forget(self, job: Job) -> None:
+        with self._lock:
+            jobs = self._by_id[job.assignment.execution_id]
+            jobs.remove(job)
+            if not jobs:
+                del self._by_id[job.assignment.execution_id]
+            self._outstanding -= 1
+            if not self._outstanding:
+                self._all_ended.notify_all()
+
+    def _refuse(self, job: Job, outcome: Outcome, error: dict[str, Any]) -> None:
+        now = int(self._clock.time() * 1e6)
+        self.ended(job, int(outcome), now, now, None, error)
+
+    def _inline_ended(self, job: Job, report: Report) -> None:
+        finished = int(self._clock.time() * 1e6)
+
+        def finish() -> None:
+            self._router.leave(job)
+            self.ended(job, report.outcome, job.started_us, finished, report.result_json, report.error)
+
+        self._post(finish)
+
+    def _stop(self, jobs: Sequence[Job]) -> None:
+        now = self._clock.monotonic()
+        for job in jobs:
+            if not job.done:
+                self._router.stop(job, now)
+
+    def _give_up(self, now: float) -> None:
+        for job, report in self._router.overdue(now):
+            finished = int(self._clock.time() * 1e6)
+            self.ended(job, report.outcome, job.started_us, finished, None, report.error)
+
+    def _hand_back(self) -> None:
+        with self._lock:
+            jobs = [job for several in self._by_id.values() for job in several]
+        for job in jobs:
+            job.released = True
+        self._stop(jobs)
+
+    # Between the threads
+
+    def _post(self, act: Callable[[], None]) -> None:
+        self._inbox.append(act)
+        if not self._awake:
+            self._wake()
+
+    def _wake(self) -> None:
+        os.eventfd_write(self._wake_fd, 1)
+
+    def _woken(self, _mask: int) -> None:
+        os.eventfd_read(self._wake_fd)
+
+    def _call(self, act: Callable[[], Any]) -> Any:
+        answer: Future[Any] = Future()
+        self._post(lambda: answer.set_result(act()))
+        return answer.result(timeout=10)
+
+    def _wait_all(self, seconds: float) -> bool:
+        with self._lock:
+            return self._all_ended.wait_for(lambda: not self._outstanding, timeout=seconds)
+
+
+def _python_name(assignment: Assignment) -> str:
+    handler = assignment.handler
+    return str(handler.get("name", "")) if handler.get("type") == "python" else ""

@@ -1,0 +1,149 @@
+"""Which addresses the outside calls of users' tasks may reach.
+
+Whoever defines a task chooses its webhook's URL, and the request leaves from inside the installation's network.
+So every address that is not public is refused, unless CHRONOWEB_OUTBOUND_ALLOWED_NETWORKS lists it: once when
+the task is defined (`check_url`) and again, on the address that is really connected to, for each request.
+"""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from urllib.parse import SplitResult, urlsplit
+
+from chronoweb.runtime.errors import ChronowebError, InvalidInput
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+Resolve = Callable[[str, int], Sequence[str]]
+
+SETTING = "CHRONOWEB_OUTBOUND_ALLOWED_NETWORKS"
+SCHEMES = ("http", "https")
+URL_CHARACTERS = 2048
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_REFUSED = tuple(
+    IPv6Network(text)
+    for text in (
+        "64:ff9b:1::/48",  # NAT64 for local use
+        "2001::/32",  # Teredo: carries an IPv4 address in a form that is not worth decoding
+        "fec0::/10",  # site-local, as it was before unique local addresses
+        "::/96",  # IPv4-compatible
+    )
+)
+_NUMERIC_LABEL = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE)
+
+
+class OutboundRefused(ChronowebError):
+    """An outside call would have reached an address that is not allowed; nothing was sent."""
+
+
+def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
+    """CIDRs as networks. Raises ValueError, naming the text, for one that is none."""
+    return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
+
+
+def check_address(text: str, allowed: Sequence[Network], *, host: str) -> None:
+    """Raise OutboundRefused unless `text`, an address of `host`, is public or lies in an allowed network.
+
+    An address that carries another (IPv4-mapped, 6to4, NAT64) is judged by the one that it carries.
+    """
+    address = ipaddress.ip_address(text.partition("%")[0])
+    real = _carried(address)
+    if any(real in network or address in network for network in allowed):
+        return
+    kind = _refused_kind(real)
+    if kind is not None:
+        shown = str(real) if real == address else f"{address} ({real})"
+        of = "" if host.strip("[]") == str(address) else f", an address of {host},"
+        raise OutboundRefused(f"{shown}{of} is {kind}; {SETTING} does not list a network that contains it")
+
+
+def split_url(url: str) -> SplitResult:
+    """The parts of a URL that may be called, by its form alone. Raises OutboundRefused."""
+    if not isinstance(url, str) or not url or len(url) > URL_CHARACTERS:
+        raise OutboundRefused(f"a URL is text of 1 to {URL_CHARACTERS} characters")
+    if any(character.isspace() or not character.isprintable() for character in url) or "\\" in url:
+        raise OutboundRefused("a URL contains no spaces, control characters or backslashes")
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises if it is no port
+    except ValueError as problem:
+        raise OutboundRefused(f"this is no URL: {problem}") from None
+    if parts.scheme.lower() not in SCHEMES:
+        raise OutboundRefused(f"the scheme is {parts.scheme or 'missing'!r}; http and https are possible")
+    if parts.username is not None or parts.password is not None:
+        raise OutboundRefused("user and password do not belong into a URL; use a header")
+    check_host(parts.hostname or "")
+    return parts
+
+
+def check_host(host: str) -> None:
+    """Refuse an absent host, and numbers that resolvers read as an address although they do not look like one.
+
+    2130706433, 0x7f.1 and 0177.0.0.1 all reach 127.0.0.1. Raises OutboundRefused.
+    """
+    if not host:
+        raise OutboundRefused("the host is missing")
+    if "%" in host:
+        raise OutboundRefused(f"the host {host!r} contains a '%'")
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        last = host.rstrip(".").rpartition(".")[2]
+        if _NUMERIC_LABEL.fullmatch(last) or ":" in host:
+            raise OutboundRefused(
+                f"the host {host!r} is neither a name nor an address in its usual form (such as 192.0.2.1)"
+            ) from None
+
+
+def system_resolve(host: str, port: int) -> list[str]:
+    """The addresses of `host`, in the system's order. Raises OSError (socket.gaierror) if there is none."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def check_url(url: str, allowed_networks: Sequence[str], *, resolve: Resolve = system_resolve) -> None:
+    """Raise InvalidInput (pointer "") for a URL that webhooks could not call.
+
+    A name is resolved, which may take as long as the system's resolver takes; every one of its addresses must
+    be allowed. A name that does not resolve passes: it may exist by the time that the task is due.
+    """
+    try:
+        parts = split_url(url)
+        host = parts.hostname or ""
+        try:
+            addresses = resolve(host, parts.port or (443 if parts.scheme == "https" else 80))
+        except (OSError, UnicodeError):
+            return
+        for address in addresses:
+            check_address(address, parse_networks(allowed_networks), host=host)
+    except OutboundRefused as refused:
+        raise InvalidInput("", url, str(refused), "an http or https URL of a public host") from None
+
+
+def _carried(address: Address) -> Address:
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address.sixtofour is not None:
+            return address.sixtofour
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def _refused_kind(address: Address) -> str | None:
+    """Why an address is not public; None if it is."""
+    for kind, matches in (
+        ("unspecified", address.is_unspecified),
+        ("a loopback address", address.is_loopback),
+        ("link-local", address.is_link_local),
+        ("multicast", address.is_multicast),
+        ("reserved", address.is_reserved or any(address in network for network in _REFUSED)),
+        ("private", not address.is_global),
+    ):
+        if matches:
+            return kind
+    return None
