@@ -84,7 +84,7 @@ def _month_days(days: Days) -> str:
 
 def _week_days(days: Days, last_word: str = "and") -> str:
     if days.values == (1, 2, 3, 4, 5) and not days.nth:
-        return f"Monday {'or another day up to' if last_word == 'or' else 'to'} Friday"
+        return "Monday to Friday" if last_word == "and" else "a day from Monday to Friday"
     words = [_WEEKDAYS[day] for day in days.values]
     words += [f"the {_ORDINALS[count]} {_WEEKDAYS[day]} of the month" for day, count in days.nth]
     return _and(words, last_word)
