@@ -1,7 +1,7 @@
 """What the ledger's statements take and answer: plain records, ids as 16 bytes, times in microseconds (UTC)."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apps.executions.states import Hold, Origin, Outcome, Overlap, Status
 
@@ -79,6 +79,15 @@ class Claimed(NamedTuple):
     nominal_at_us: int | None
     payload: str | None
     idempotency_key: str
+
+
+class VersionRow(NamedTuple):
+    """A task version as a worker needs it."""
+
+    id: int
+    task_name: str
+    tenant_slug: str
+    definition: dict[str, Any]
 
 
 @dataclass(slots=True)

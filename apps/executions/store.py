@@ -18,6 +18,7 @@ from apps.executions.rows import (
     Finish,
     NewExecution,
     Preloaded,
+    VersionRow,
     Whereabouts,
     WorkerRow,
 )
@@ -192,6 +193,19 @@ def claim(
         "worker": worker_id,
     }
     return _rows(connection, Claimed, named_sql("claim", ids.day(identities[0])), parameters)
+
+
+def adopt(
+    connection: psycopg.Connection, identities: Sequence[bytes], tokens: Sequence[int], *, worker_id: int
+) -> None:
+    """Note that this worker has received what was sent to another's inbox; call it before the claim."""
+    parameters = {"ids": uuids(identities), "tokens": int8s(tokens), "worker": worker_id}
+    connection.execute(named_sql("adopt"), parameters)
+
+
+def versions_of(connection: psycopg.Connection, versions: Sequence[int]) -> list[VersionRow]:
+    """What these task versions say."""
+    return [VersionRow(*row) for row in connection.execute(named_sql("versions_of"), {"versions": list(versions)})]
 
 
 def release(

@@ -15,6 +15,9 @@ from chronoweb.runtime.errors import ChronowebError
 
 VERSION = "1"
 
+WORKER_HEADER = "worker"
+"""Id of the worker that the executions were dispatched to: a partition may have moved to another since."""
+
 Record = tuple[bytes, int, int]
 """(execution id, 16 bytes; fencing token; run_at in microseconds since the epoch)."""
 

@@ -5,9 +5,10 @@
 
 import struct
 from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import psycopg
-from psycopg.adapt import Dumper, Loader
+from psycopg.adapt import Dumper, Loader, PyFormat
 from psycopg.pq import Format
 
 from chronoweb.runtime.errors import ConfigurationError
@@ -162,3 +163,31 @@ def connect_like_django(application_name: str, alias: str = "default") -> psycop
         application_name=application_name,
         options="-c TimeZone=UTC",
     )
+
+
+class UnderDjango:
+    """Django's connection as the named SQL needs it: parameters bound by the server, uuid columns of binary results
+    as bytes. Its statements belong to Django's transaction; the ORM's own cursors are not changed.
+    """
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+
+    def cursor(self, *, binary: bool = False) -> psycopg.Cursor:
+        # Django's own cursor class merges parameters into the text, which packed arrays cannot survive.
+        cursor = psycopg.Cursor(self._connection)
+        cursor.format = Format.BINARY if binary else Format.TEXT
+        cursor.adapters.register_loader("uuid", RawUuidLoader)
+        for kind in (_Uuids, _Instants, _Int8s, _Int2s, _Texts):
+            # Django copied psycopg's adapters at its first connection, maybe before this module was imported.
+            cursor.adapters.register_dumper(kind, psycopg.adapters.get_dumper(kind, PyFormat.BINARY))
+        return cursor
+
+    def execute(self, query: str, parameters: Any = None) -> psycopg.Cursor:
+        return self.cursor().execute(query, parameters)
+
+
+def raw(django_connection: Any) -> psycopg.Connection:
+    """What the ledger's statements may use of Django's connection, inside its transaction."""
+    django_connection.ensure_connection()
+    return cast(psycopg.Connection, UnderDjango(django_connection.connection))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import environ
 
+from chronoweb.runtime import addresses
 from chronoweb.runtime import config as chronoweb_config
-from chronoweb.settings import services
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 env = environ.Env()
@@ -15,7 +15,7 @@ if (BASE_DIR / ".env").exists():
 
 DATA_DIR = Path(env.str("CHRONOWEB_DATA_DIR", default=str(BASE_DIR / "var")))
 CHRONOWEB = chronoweb_config.read(os.environ)
-SERVICES = services.find(os.environ, DATA_DIR)
+SERVICES = addresses.find(os.environ, DATA_DIR)
 
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="")

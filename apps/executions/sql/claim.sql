@@ -3,13 +3,14 @@
 -- lost), it answers again without counting the attempt again. What is held or to be cancelled is not claimed.
 UPDATE {executions} e SET
     status = {RUNNING},
+    worker_id = %(worker)s,
     attempt = e.attempt + CASE WHEN e.status = {DISPATCHED} THEN 1 ELSE 0 END,
     started_at = NULL,
     version = e.version + 1
 FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s) v(id, s, token)
 WHERE e.scheduled_at = v.s AND e.id = v.id
-  AND CASE WHEN e.token = v.token AND e.worker_id = %(worker)s
-            AND e.status IN ({DISPATCHED}, {RUNNING}) AND e.cancel_requested_at IS NULL
+  AND CASE WHEN e.token = v.token AND e.cancel_requested_at IS NULL
+            AND (e.status = {DISPATCHED} OR (e.status = {RUNNING} AND e.worker_id = %(worker)s))
             AND NOT EXISTS (
                 SELECT 1 FROM holds h
                 WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
@@ -20,13 +21,25 @@ RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_
     (extract(epoch FROM e.nominal_at) * 1000000)::bigint AS nominal_at_us,
     e.payload::text AS payload, e.idempotency_key
 
+-- name: adopt
+-- Messages that were sent to another worker's inbox have come to this one (a partition moved): what is reclaimed with
+-- this worker from now on. Runs before the claim, so that a crash in between leaves nothing unclaimed for ever.
+UPDATE outstanding o SET worker_id = %(worker)s FROM unnest(%(ids)s, %(tokens)s) v(id, token)
+WHERE o.execution_id = v.id AND o.token = v.token
+
+-- name: versions_of
+-- The task versions that executions name: what to run and how.
+SELECT v.id, v.name, t.slug, v.definition FROM task_versions v JOIN tenants t ON t.id = v.tenant_id
+WHERE v.id = ANY(%(versions)s)
+
 -- name: release
 -- Give back what this worker was sent or has begun: uncounted, under a new token, due as before.
 WITH l AS (
     SELECT e.scheduled_at, e.id, e.status, e.token, e.attempt, e.run_at, e.started_at
     FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s) v(id, s, token)
     JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
-    WHERE CASE WHEN e.token = v.token AND e.worker_id = %(worker)s AND e.status IN {IN_ACTIVE} THEN true END
+    WHERE CASE WHEN e.token = v.token
+                AND (e.status = {DISPATCHED} OR (e.status = {RUNNING} AND e.worker_id = %(worker)s)) THEN true END
     ORDER BY e.scheduled_at, e.id
     FOR UPDATE OF e
 ), u AS (

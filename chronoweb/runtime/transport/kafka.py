@@ -13,6 +13,7 @@ recover from a broker that lost its data.
 """
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -237,7 +238,15 @@ class KafkaReceiver:
         if self._closed:
             return
         self._closed = True
-        self._consumer.close()
+        # close() waits for commits under way, and for a broker that is away it would wait without end.
+        leaving = threading.Thread(target=self._consumer.close, name="leave-group", daemon=True)
+        leaving.start()
+        leaving.join(CLOSE_TIMEOUT_SECONDS)
+        if leaving.is_alive():
+            LOG.warning(
+                "The broker does not answer; the group drops this worker when its session ends",
+                extra={"action": "transport.leave_timeout"},
+            )
         for waiting in self._waiting:
             waiting.clear()
 

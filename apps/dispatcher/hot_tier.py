@@ -1,0 +1,197 @@
+"""The hot tier: sorted sets in Redis of the executions that come due within the lookahead.
+
+Everything here can be built again from PostgreSQL. All keys of a shard share a hash tag. A member is the 16 bytes of
+the execution's id ([P] 76 bytes an entry, 107 as text), its score the due time in ms by Redis's own clock.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import redis
+
+from apps.executions import ids
+from apps.executions.rows import Preloaded
+from chronoweb.runtime import redis_client
+from chronoweb.runtime.errors import LeadershipLost
+
+CLASSES = 3
+_ID_BYTES = 16
+_NAME_AHEAD_MS = 100
+_POP = (Path(__file__).parent / "lua" / "pop.lua").read_text()
+
+
+@dataclass
+class Popped:
+    """What one tick took out: ids by shard, and how long until the next is due (None: nothing is waiting)."""
+
+    by_shard: dict[int, list[bytes]] = field(default_factory=dict)
+    next_due_ms: float | None = None
+
+
+class HotTier:
+    """Reads and writes one installation's shards."""
+
+    def __init__(self, client: redis.Redis, prefix: str) -> None:
+        self._redis = client
+        self._prefix = prefix
+        self._pop = client.register_script(_POP)
+        # Tenants that the last call named as due soon: the keys that the next call must pass.
+        self._due_soon: dict[int, list[tuple[int, str]]] = {}
+
+    def key(self, shard: int, name: str) -> str:
+        return f"{self._prefix}{{{shard}}}:{name}"
+
+    def entries_key(self, shard: int, class_index: int, tenant: str) -> str:
+        return self.key(shard, f"z:{class_index}:{tenant}")
+
+    @property
+    def wake_key(self) -> str:
+        return f"{self._prefix}wake"
+
+    # ---- the preloader's side ----
+
+    def add(self, entries: Iterable[Preloaded]) -> int:
+        """Add entries, or move them to their new score; one round trip, idempotent. Returns how many were given."""
+        now = redis_client.now_ms(self._redis)
+        groups: dict[tuple[int, int, bytes], list[tuple[float, bytes]]] = {}
+        for entry in entries:
+            group = (ids.shard(entry.id), entry.class_index, entry.tenant_id)
+            groups.setdefault(group, []).append((now + entry.due_in_ms, entry.id))
+        if not groups:
+            return 0
+        pipeline = self._redis.pipeline(transaction=False)
+        for (shard, class_index, tenant_bytes), pairs in groups.items():
+            tenant = tenant_bytes.hex()
+            flat = [value for pair in pairs for value in pair]
+            pipeline.execute_command("ZADD", self.entries_key(shard, class_index, tenant), *flat)
+            pipeline.execute_command("ZADD", self.key(shard, f"ring:{class_index}"), "LT", min(pairs)[0], tenant)
+        pipeline.lpush(self.wake_key, 1)
+        pipeline.ltrim(self.wake_key, 0, 0)
+        pipeline.execute()
+        return sum(len(pairs) for pairs in groups.values())
+
+    def mark(self, shards: Sequence[int]) -> None:
+        """Write the server's run id into each shard: the shard is known to be complete on this very server."""
+        run_id = self._run_id()
+        pipeline = self._redis.pipeline(transaction=False)
+        for shard in shards:
+            pipeline.set(self.key(shard, "runid"), run_id)
+        pipeline.execute()
+
+    def incomplete(self) -> list[int]:
+        """Shards whose mark is missing or another server's: Redis was emptied, restored or replaced."""
+        run_id = self._run_id()
+        pipeline = self._redis.pipeline(transaction=False)
+        for shard in range(ids.SHARDS):
+            pipeline.get(self.key(shard, "runid"))
+        return [shard for shard, mark in enumerate(pipeline.execute()) if mark != run_id]
+
+    def _run_id(self) -> bytes:
+        return self._redis.info("server")["run_id"].encode()
+
+    # ---- the dispatcher's side ----
+
+    def pop(self, *, epoch: int, lead_ms: int, tick: int, limit: int) -> Popped:
+        """Take what is due within the lead, at most about `limit`, into flight; one round trip for all shards.
+
+        Raises LeadershipLost when any shard has seen a higher epoch.
+        """
+        share = max(1, -(-limit // ids.SHARDS))
+        # With fewer credits than shards, the shards take turns.
+        turn = [(tick + n) % ids.SHARDS for n in range(min(limit, ids.SHARDS))]
+        pipeline = self._redis.pipeline(transaction=False)
+        for shard in turn:
+            self._queue_pop(pipeline, shard, epoch, lead_ms, tick, share)
+        popped = Popped()
+        for shard, reply in zip(turn, pipeline.execute(), strict=True):
+            if reply[0] == -2:
+                raise LeadershipLost(f"shard {shard} was popped under a higher epoch than {epoch}")
+            self._take(popped, shard, reply)
+        return popped
+
+    def _queue_pop(
+        self, pipeline: "redis.client.Pipeline", shard: int, epoch: int, lead_ms: int, tick: int, share: int
+    ) -> None:
+        named = self._due_soon.get(shard, [])
+        keys = [
+            self.key(shard, "epoch"),
+            self.key(shard, "inflight"),
+            *(self.key(shard, f"ring:{c}") for c in range(CLASSES)),
+            *(self.entries_key(shard, c, tenant) for c, tenant in named),
+        ]
+        flat = [value for pair in named for value in pair]
+        self._pop(keys=keys, args=[epoch, lead_ms, _flight(epoch, tick), share, _NAME_AHEAD_MS, *flat], client=pipeline)
+
+    def _take(self, popped: Popped, shard: int, reply: list[bytes]) -> None:
+        wait = float(reply[0])
+        if wait >= 0 and (popped.next_due_ms is None or wait < popped.next_due_ms):
+            popped.next_due_ms = wait
+        if reply[1]:
+            popped.by_shard[shard] = _split(reply[1])
+        names = [name.decode().split(":", 1) for name in reply[2].split(b",") if name]
+        self._due_soon[shard] = [(int(c), tenant) for c, tenant in names]
+
+    def landed(self, epoch: int, done: Iterable[tuple[int, int]]) -> None:
+        """Ticks whose work is confirmed (tick, shard): they need not be looked at after a crash."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for tick, shard in done:
+            pipeline.hdel(self.key(shard, "inflight"), _flight(epoch, tick))
+        pipeline.execute()
+
+    def in_flight(self, shard: int) -> dict[bytes, list[bytes]]:
+        """What a shard's last owner had popped and not confirmed: tick → ids."""
+        entries = cast("dict[bytes, bytes]", self._redis.hgetall(self.key(shard, "inflight")))
+        return {tick: _split(blob) for tick, blob in entries.items()}
+
+    def forget_in_flight(self, shard: int, ticks: Iterable[bytes]) -> None:
+        """The ids of these ticks have been dealt with."""
+        fields = list(ticks)
+        if fields:
+            self._redis.hdel(self.key(shard, "inflight"), *fields)
+
+    def take_over(self, epoch: int) -> None:
+        """Refuse every pop under a lower epoch from now on."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for shard in range(ids.SHARDS):
+            pipeline.set(self.key(shard, "epoch"), epoch)
+        pipeline.execute()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for an addition that comes due soon, at most `seconds`."""
+        self._redis.blpop([self.wake_key], timeout=max(0.001, seconds))
+
+    # ---- the watchdog's side ----
+
+    def missing(self, entries: Sequence[Preloaded]) -> list[bytes]:
+        """Which of `entries` are neither waiting nor in flight."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for entry in entries:
+            shard = ids.shard(entry.id)
+            pipeline.zscore(self.entries_key(shard, entry.class_index, entry.tenant_id.hex()), entry.id)
+        absent = [e.id for e, score in zip(entries, pipeline.execute(), strict=True) if score is None]
+        flying: set[bytes] = set()
+        for shard in {ids.shard(i) for i in absent}:
+            for group in self.in_flight(shard).values():
+                flying.update(group)
+        return [i for i in absent if i not in flying]
+
+    def size(self) -> int:
+        """Entries waiting, all shards."""
+        total = 0
+        for shard in range(ids.SHARDS):
+            for class_index in range(CLASSES):
+                ring = cast("list[bytes]", self._redis.zrange(self.key(shard, f"ring:{class_index}"), 0, -1))
+                for tenant in ring:
+                    total += self._redis.zcard(self.entries_key(shard, class_index, tenant.decode()))
+        return total
+
+
+def _flight(epoch: int, tick: int) -> str:
+    """The in-flight field of a tick: no two leaders ever share one."""
+    return f"{epoch}-{tick}"
+
+
+def _split(blob: bytes) -> list[bytes]:
+    return [blob[n : n + _ID_BYTES] for n in range(0, len(blob), _ID_BYTES)]

@@ -1,0 +1,201 @@
+"""The watchdog: finds what silently did not happen, and puts it right.
+
+Reclaims (lost workers, dispatches unclaimed for too long, cancels that nobody obeyed), reconciles (what the hot tier
+lost, slots and places that leaked), and keeps the partitions. One leader.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import psycopg
+import redis
+from prometheus_client import Counter
+
+from apps.dispatcher.hot_tier import HotTier
+from apps.executions import feed, locks, partitions, store
+from apps.executions.leases import Leadership
+from apps.executions.rows import WorkerRow
+from apps.watchdog.lost_workers import LostWorkers
+from chronoweb.runtime import postgres, redis_client, wakeup
+from chronoweb.runtime.addresses import Addresses
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.loop import Result
+
+logger = logging.getLogger(__name__)
+
+ROLE = "watchdog"
+_LOOK_SECONDS = 0.25
+_SWEEP_SECONDS = 1.0
+_PARTITION_SECONDS = 600.0
+_CHUNK = 1000
+_OVERDUE_SECONDS = 5
+_OLDEST_SECONDS = 3600
+_CANCEL_SECONDS = 30
+_ORPHAN_SECONDS = 5
+
+RECLAIMED = Counter("chronoweb_reclaimed_total", "Executions taken back", ["reason"])
+RESTORED = Counter("chronoweb_hot_tier_restored_total", "Executions that the hot tier had lost")
+LOST_WORKERS = Counter("chronoweb_workers_lost_total", "Workers given up for lost")
+
+
+@dataclass
+class _Connections:
+    ledger: psycopg.Connection
+    scan: psycopg.Connection
+    redis: redis.Redis
+    hot_tier: HotTier
+
+
+@dataclass
+class Watchdog:
+    """The daemon."""
+
+    config: Config
+    addresses: Addresses
+    leadership: Leadership
+    clock: Clock = SYSTEM_CLOCK
+    name: str = ROLE
+    _open: _Connections | None = None
+    _did_at: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._judge = LostWorkers(self.config.lock_lost_seconds)
+
+    def run_once(self) -> Result:
+        """One look; the slower duties have a period of their own."""
+        if self.leadership.epoch is None:
+            return Result(0, self.config.takeover_poll_ms / 1000)
+        links = self._links()
+        did = 0
+        for duty, period in self._duties():
+            now = self.clock.monotonic()
+            if now - self._did_at.get(duty.__name__, float("-inf")) >= period:
+                self._did_at[duty.__name__] = now
+                did += duty(links)
+        if did:
+            wakeup.preloader.wake()
+        return Result(did, _LOOK_SECONDS)
+
+    def wait(self, seconds: float) -> None:
+        if self.leadership.epoch is None:
+            self.leadership.wait_until_leader(seconds)
+        else:
+            self.clock.sleep(seconds)
+
+    def reset(self) -> None:
+        if self._open is not None:
+            self._open.ledger.close()
+            self._open.scan.close()
+            self._open.redis.close()
+            self._open = None
+
+    def close(self) -> None:
+        self.reset()
+        self.leadership.close()
+
+    def _links(self) -> _Connections:
+        if self._open is None:
+            client = redis_client.connect(self.addresses.redis_url)
+            self._open = _Connections(
+                ledger=postgres.connect(ROLE, url=self.addresses.database_url),
+                scan=postgres.connect("watchdog-scan", url=self.addresses.database_url, hot=False),
+                redis=client,
+                hot_tier=HotTier(client, self.config.redis_prefix),
+            )
+        return self._open
+
+    def _duties(self) -> Iterator[tuple[Callable[[_Connections], int], float]]:
+        yield self.keep_partitions, _PARTITION_SECONDS
+        yield self.reclaim_from_lost_workers, 0
+        yield self.reclaim_unclaimed, _SWEEP_SECONDS
+        yield self.end_overdue_cancels, _SWEEP_SECONDS
+        yield self.restore_hot_tier, _SWEEP_SECONDS
+        yield self.free_leaked_places, _SWEEP_SECONDS
+
+    def keep_partitions(self, links: _Connections) -> int:
+        """Make the days ahead. A long reader in the way is met again at the next pass."""
+        try:
+            return len(partitions.keep(links.scan, self.config))
+        except psycopg.errors.LockNotAvailable:
+            logger.warning("partitions have to wait for a reader", extra={"action": "watchdog.partitions_wait"})
+            self._did_at.pop("keep_partitions", None)
+            return 0
+
+    def reclaim_from_lost_workers(self, links: _Connections) -> int:
+        """Take everything from workers that are gone."""
+        rows = store.workers_alive(links.scan, lock_class=locks.WORKER)
+        count = 0
+        for worker, reason in self._judge.judge(rows, now=self.clock.monotonic()):
+            count += self._give_up(links, worker, reason)
+        return count
+
+    def _give_up(self, links: _Connections, worker: WorkerRow, reason: str) -> int:
+        if not store.mark_worker_lost(links.ledger, worker_id=worker.id, heartbeat_seen=worker.heartbeat):
+            return 0  # it has just been heard of
+        LOST_WORKERS.inc()
+        logger.warning("worker lost", extra={"action": "watchdog.worker_lost", "worker": worker.id, "reason": reason})
+        count = 0
+        while chunk := store.sent(links.ledger, "outstanding_of_worker", worker=worker.id, limit=_CHUNK):
+            taken = self._reclaim(links, chunk, f"worker lost: {reason}", "lost_worker", only_unclaimed=False)
+            count += taken
+            if not taken:
+                # What is left in outstanding is not active any more: it leaked.
+                store.remove_orphans(links.ledger, seconds=0)
+                break
+        return count
+
+    def reclaim_unclaimed(self, links: _Connections) -> int:
+        """Take back what was sent and not claimed by the deadline: the message was lost."""
+        seconds = self.config.claim_deadline_seconds
+        late = store.sent(links.ledger, "outstanding_unclaimed", seconds=seconds, limit=_CHUNK)
+        return self._reclaim(links, late, f"not claimed within {seconds:g} s", "unclaimed", only_unclaimed=True)
+
+    def end_overdue_cancels(self, links: _Connections) -> int:
+        """A cancel is obeyed within half a minute, by the worker or against it."""
+        late = store.sent(links.ledger, "cancel_overdue", seconds=_CANCEL_SECONDS, limit=_CHUNK)
+        reason = f"cancelled: its worker did not stop it within {_CANCEL_SECONDS} s"
+        return self._reclaim(links, late, reason, "cancel", only_unclaimed=False)
+
+    def restore_hot_tier(self, links: _Connections) -> int:
+        """What should have been popped and is nowhere in Redis goes there again."""
+        overdue = store.overdue_preloaded(
+            links.scan, youngest_seconds=_OVERDUE_SECONDS, oldest_seconds=_OLDEST_SECONDS, limit=_CHUNK
+        )
+        if not overdue:
+            return 0
+        woken = store.wake_preloaded(links.ledger, sorted(links.hot_tier.missing(overdue)))
+        RESTORED.inc(len(woken))
+        if woken:
+            logger.warning(
+                "the hot tier had lost executions", extra={"action": "watchdog.restored", "executions": len(woken)}
+            )
+        return len(woken)
+
+    def free_leaked_places(self, links: _Connections) -> int:
+        """Wake waiters whose wake-up was lost; drop places of what has ended."""
+        keys = store.free_slots_with_waiters(links.scan, limit=_CHUNK)
+        woken = len(store.wake_waiters(links.ledger, keys)) if keys else 0
+        return woken + store.remove_orphans(links.ledger, seconds=_ORPHAN_SECONDS)
+
+    def _reclaim(
+        self, links: _Connections, taken: list[tuple[bytes, int]], reason: str, label: str, *, only_unclaimed: bool
+    ) -> int:
+        if not taken:
+            return 0
+        found = store.reclaim(links.ledger, taken, reason=reason, actor=ROLE, only_unclaimed=only_unclaimed)
+        RECLAIMED.labels(label).inc(len(found))
+        feed.changed_many((tenant, identity) for identity, _, tenant in found)
+        if found:
+            logger.warning(
+                "taken back", extra={"action": "watchdog.reclaimed", "executions": len(found), "reason": reason}
+            )
+        return len(found)
+
+
+def build(config: Config, addresses: Addresses) -> Watchdog:
+    """A watchdog that stands for election from now on."""
+    leadership = Leadership(ROLE, config, url=addresses.database_direct_url)
+    leadership.start()
+    return Watchdog(config, addresses, leadership)

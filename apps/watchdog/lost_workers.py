@@ -1,0 +1,56 @@
+"""Which workers are lost: seen from outside, so that a dead one need not say so.
+
+A worker's session lock counts as lost only if it was seen held, then free for two seconds, with no heartbeat since,
+under the same postmaster start. If more than max(2, 20 %) vanish at once, that is a network or database event, and
+only leases decide.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from apps.executions.rows import WorkerRow
+
+_AT_ONCE_LEAST = 2
+_AT_ONCE_SHARE = 0.2
+
+
+@dataclass
+class _Seen:
+    """free_since: monotonic seconds at which the lock was first seen free; None while it is held."""
+
+    free_since: float | None
+    heartbeat: float
+
+
+@dataclass
+class LostWorkers:
+    """Remembers locks from one look to the next."""
+
+    lock_lost_seconds: float
+    _postmaster_start: float | None = None
+    _seen: dict[int, _Seen] = field(default_factory=dict)
+
+    def judge(self, rows: Sequence[WorkerRow], *, now: float) -> list[tuple[WorkerRow, str]]:
+        """(worker, reason) of those that are lost. now: monotonic seconds."""
+        if rows and rows[0].postmaster_start != self._postmaster_start:
+            # The server was restarted: every lock is free for a moment, and nobody is dead for it.
+            self._seen.clear()
+            self._postmaster_start = rows[0].postmaster_start
+        self._seen = {row.id: self._seen[row.id] for row in rows if row.id in self._seen}
+        silent = [row for row in rows if self._is_lock_gone(row, now)]
+        massacre = len(silent) > max(_AT_ONCE_LEAST, _AT_ONCE_SHARE * len(rows))
+        lost = [] if massacre else [(row, "its session is gone") for row in silent]
+        expired = [row for row in rows if row.lease_over and all(row.id != found.id for found, _ in lost)]
+        return lost + [(row, "its lease has run out") for row in expired]
+
+    def _is_lock_gone(self, row: WorkerRow, now: float) -> bool:
+        seen = self._seen.get(row.id)
+        if row.lock_held:
+            self._seen[row.id] = _Seen(None, row.heartbeat)
+            return False
+        if seen is None:
+            return False  # never seen held: only its lease tells
+        if seen.free_since is None or row.heartbeat > seen.heartbeat:
+            self._seen[row.id] = _Seen(now, row.heartbeat)
+            return False
+        return now - seen.free_since >= self.lock_lost_seconds

@@ -1,0 +1,120 @@
+"""Claims, in batches, no more than can start within moments, and hands it to the starter.
+
+What the ledger refuses (held, to be cancelled, moved on) is given back, uncounted.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import psycopg
+from prometheus_client import Counter
+
+from apps.executions import feed, ids, store
+from apps.executions.rows import Claimed
+from apps.worker.backlog import Backlog, Waiting
+from apps.worker.ledger_thread import LedgerThread
+from apps.worker.starter import Starter
+from apps.worker.versions import Versions
+from chronoweb.runtime import faults, wakeup
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.database_clock import DatabaseClock
+
+logger = logging.getLogger(__name__)
+
+_WITHIN_SECONDS = 0.05
+_BATCH = 1000
+_LONGEST_WAIT_SECONDS = 0.05
+_FULL_WAIT_SECONDS = 0.02
+
+CLAIMED = Counter("chronoweb_claimed_total", "Attempts begun")
+GIVEN_BACK = Counter("chronoweb_given_back_total", "Executions received and given back unclaimed")
+
+
+class Claimer(LedgerThread):
+    """A thread with a connection of its own. `running` maps (id, token) of what was claimed and has not ended."""
+
+    def __init__(
+        self,
+        *,
+        worker_id: int,
+        url: str,
+        config: Config,
+        clock: DatabaseClock,
+        backlog: Backlog,
+        starter: Starter,
+        capacity: Callable[[float], int],
+        versions: Versions,
+        running: dict[tuple[bytes, int], Claimed],
+    ) -> None:
+        super().__init__("claimer", url)
+        self.claimed = 0
+        self._worker_id = worker_id
+        self._ahead_us = config.claim_ahead_ms * 1000
+        self._clock = clock
+        self._backlog = backlog
+        self._starter = starter
+        self._capacity = capacity
+        self._versions = versions
+        self._running = running
+        self._held: list[Waiting] = []
+        self._changed = threading.Event()
+
+    def wake(self) -> None:
+        """Something was received, or a slot has become free."""
+        self._changed.set()
+
+    def step(self, connection: psycopg.Connection) -> None:
+        """Claim what may start now, or wait until something may."""
+        self._changed.clear()
+        # A batch whose claim failed on the way is claimed again first: the same token and worker get the same answer.
+        batch = self._held or self._take()
+        if not batch:
+            self._changed.wait(self._pause())
+            return
+        self._held = batch
+        self._claim(connection, batch)
+        self._held = []
+
+    def unclaimed(self) -> list[Waiting]:
+        """What was taken from the backlog and perhaps not claimed; only after the thread has ended."""
+        return self._held
+
+    def _take(self) -> list[Waiting]:
+        room = min(_BATCH, self._capacity(_WITHIN_SECONDS) - len(self._starter))
+        return self._backlog.take(self._clock.now_us() + self._ahead_us, room) if room > 0 else []
+
+    def _pause(self) -> float:
+        due = self._backlog.next_due_us()
+        if due is None:
+            return _LONGEST_WAIT_SECONDS
+        wait = (due - self._ahead_us - self._clock.now_us()) / 1e6
+        # Due already and not taken: no room. The end of an attempt wakes us.
+        return _FULL_WAIT_SECONDS if wait <= 0 else min(_LONGEST_WAIT_SECONDS, wait)
+
+    def _claim(self, connection: psycopg.Connection, batch: list[Waiting]) -> None:
+        batch.sort(key=lambda waiting: waiting[1])
+        identities = [waiting[1] for waiting in batch]
+        got: list[Claimed] = []
+        for _, positions in ids.by_day(identities):
+            group = [batch[p] for p in positions]
+            got += store.claim(connection, [w[1] for w in group], [w[2] for w in group], worker_id=self._worker_id)
+        faults.point("worker.claimed")
+        self._versions.load(connection, {claimed.version_id for claimed in got})
+        for claimed in got:
+            self._running[claimed.id, claimed.token] = claimed
+        self._starter.add([(claimed.run_at_us, self._versions.assignment(claimed)) for claimed in got])
+        self.claimed += len(got)
+        CLAIMED.inc(len(got))
+        feed.changed_many((claimed.tenant_id, claimed.id) for claimed in got)
+        if len(got) < len(batch):
+            begun = {claimed.id for claimed in got}
+            self._give_back(connection, [waiting for waiting in batch if waiting[1] not in begun])
+
+    def _give_back(self, connection: psycopg.Connection, refused: list[Waiting]) -> None:
+        released = store.release(
+            connection, [w[1] for w in refused], [w[2] for w in refused], worker_id=self._worker_id
+        )
+        GIVEN_BACK.inc(len(released))
+        if released:
+            wakeup.preloader.wake()

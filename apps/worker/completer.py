@@ -1,0 +1,158 @@
+"""Writes how attempts ended, by group commit: a flush starts when the last one has ended.
+
+So batches grow under load and nothing waits for a timer. A batch that PostgreSQL refuses for its data is halved until
+the culprit alone fails, permanently. Zero rows for an id is not yet a zombie: the row is read again first.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+
+import psycopg
+from prometheus_client import Counter, Histogram
+
+from apps.executions import feed, ids, store
+from apps.executions.rows import Claimed, Finish, Whereabouts
+from apps.executions.states import Outcome, Status
+from apps.worker.jobs import RunResult
+from apps.worker.ledger_thread import LedgerThread
+from apps.worker.verdict import decide
+from apps.worker.versions import Versions
+from chronoweb.runtime import faults, wakeup
+from chronoweb.runtime.database_clock import DatabaseClock
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 1000
+_IDLE_SECONDS = 0.5
+
+FINISHED = Counter("chronoweb_attempts_total", "Attempts ended, by outcome", ["outcome"])
+LATENESS = Histogram(
+    "chronoweb_start_lateness_seconds",
+    "Start of an attempt after it was due",
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60),
+)
+ZOMBIES = Counter("chronoweb_zombie_writes_suppressed_total", "Writes under a token that was no longer ours")
+
+
+class Completer(LedgerThread):
+    """A thread with a connection of its own. `on_zombie` is told when this worker turns out to be given up."""
+
+    def __init__(
+        self,
+        *,
+        worker_id: int,
+        url: str,
+        clock: DatabaseClock,
+        versions: Versions,
+        running: dict[tuple[bytes, int], Claimed],
+        on_zombie: Callable[[str], None],
+        on_free: Callable[[], None],
+    ) -> None:
+        super().__init__("completer", url)
+        self._worker_id = worker_id
+        self._clock = clock
+        self._versions = versions
+        self._running = running
+        self._on_zombie = on_zombie
+        self._on_free = on_free
+        self._ended: list[RunResult] = []
+        self._writing: list[tuple[Claimed, Finish]] = []
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+
+    def ended(self, results: list[RunResult]) -> None:
+        """Take results from the runner; called from its thread."""
+        with self._lock:
+            self._ended += results
+        self._changed.set()
+        self._on_free()
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    def finished(self) -> bool:
+        return not self._ended and not self._writing
+
+    def step(self, connection: psycopg.Connection) -> None:
+        """Write what has ended, or wait for something to end."""
+        if not self._writing:
+            self._writing = self._collect()
+        if not self._writing:
+            self._changed.wait(_IDLE_SECONDS)
+            self._changed.clear()
+            return
+        batch = self._writing
+        for _, positions in ids.by_day([finish.id for _, finish in batch]):
+            self._write(connection, [batch[p] for p in positions])
+        faults.point("worker.completed")
+        self._writing = []
+        self._note(connection, batch)
+
+    def _collect(self) -> list[tuple[Claimed, Finish]]:
+        with self._lock:
+            results, self._ended = self._ended[:_BATCH], self._ended[_BATCH:]
+        pairs = []
+        for result in results:
+            claimed = self._running[result.assignment.execution_id, result.assignment.token]
+            policy = self._versions.policy(claimed.version_id)
+            pairs.append((claimed, decide(claimed, result, policy, self._clock)))
+        return sorted(pairs, key=lambda pair: pair[1].id)
+
+    def _write(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> None:
+        try:
+            written = store.finish(connection, [finish for _, finish in batch], worker_id=self._worker_id)
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                self._write(connection, batch[:middle])
+                self._write(connection, batch[middle:])
+            else:
+                self._fail_for_good(connection, batch[0], error)
+            return
+        if len(written) < len(batch):
+            self._look_again(connection, [pair for pair in batch if pair[1].id not in written])
+
+    def _fail_for_good(
+        self, connection: psycopg.Connection, pair: tuple[Claimed, Finish], error: psycopg.Error
+    ) -> None:
+        """What this attempt returned cannot be stored: it alone fails, permanently."""
+        claimed, finish = pair
+        told = {"type": "UnstorableResult", "message": f"PostgreSQL refused the result: SQLSTATE {error.sqlstate}"}
+        finish.result, finish.error = None, json.dumps(told).encode()
+        finish.target, finish.outcome, finish.delay_us = Status.DEAD_LETTER, Outcome.FAILED, None
+        finish.fingerprint = b"UnstorableResult"
+        if not store.finish(connection, [finish], worker_id=self._worker_id):
+            self._look_again(connection, [(claimed, finish)])
+
+    def _look_again(self, connection: psycopg.Connection, refused: list[tuple[Claimed, Finish]]) -> None:
+        where = {w.id: w for w in store.states_of(connection, [finish.id for _, finish in refused])}
+        for _, finish in refused:
+            if not self._is_mine(where.get(finish.id), finish):
+                ZOMBIES.inc()
+                logger.warning(
+                    "a write of a lost lease was suppressed",
+                    extra={"action": "worker.zombie", "execution": finish.id.hex(), "token": finish.token},
+                )
+                self._on_zombie(f"execution {finish.id.hex()} is held under a higher token than {finish.token}")
+
+    def _is_mine(self, where: Whereabouts | None, finish: Finish) -> bool:
+        """Whether the row shows our own outcome (its answer was lost on the way), or a cancel under our token."""
+        return where is not None and where.token == finish.token and where.status != Status.RUNNING
+
+    def _note(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> None:
+        """What follows a write: metrics, the feed, waiters of slots, the preloader for what is to be tried again."""
+        freed, again = [], False
+        for claimed, finish in batch:
+            self._running.pop((finish.id, finish.token), None)
+            FINISHED.labels(finish.outcome.word).inc()
+            if finish.started_us is not None:
+                LATENESS.observe(max(0.0, (finish.started_us - finish.due_us) / 1e6))
+            again = again or finish.target is Status.RETRYING
+            if claimed.slot_key and finish.target is not Status.RETRYING:
+                freed.append(claimed.slot_key)
+        feed.changed_many((claimed.tenant_id, claimed.id) for claimed, _ in batch)
+        # A crash before this line costs a waiter one pass of the watchdog.
+        if (freed and store.wake_waiters(connection, freed)) or again:
+            wakeup.preloader.wake()

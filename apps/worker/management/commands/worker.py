@@ -1,0 +1,25 @@
+import argparse
+from typing import Any
+
+from apps.worker import daemon
+from chronoweb.runtime.addresses import Addresses
+from chronoweb.runtime.command import DaemonCommand
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.loop import Daemon, Stop
+
+
+class Command(DaemonCommand):
+    help = (
+        "Run executions: Python handlers, webhooks and commands. Start one or more on every machine that shall do "
+        "work. SIGTERM drains: running attempts get a grace to finish, the rest is given back and runs elsewhere."
+    )
+    daemon_name = daemon.NAME
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--slots", type=int, help="attempts that run at once (default CHRONOWEB_WORKER_SLOTS, 16)"
+        )
+
+    def build(self, settings: Config, addresses: Addresses, stop: Stop, options: dict[str, Any]) -> Daemon:
+        return daemon.build(settings, addresses, stop, slots=options["slots"] or settings.worker_slots)

@@ -1,0 +1,172 @@
+"""A worker's sign of life: its row, its lock, its heartbeat, and what it says of itself in Redis.
+
+The lock shows a death at once, the heartbeat a silence. Only a worker that reaches PostgreSQL, and whose receiving
+loop moves, offers itself to the dispatcher.
+"""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+import psycopg
+import redis
+
+from apps.executions import locks, store
+from apps.worker.live_state import LiveState, LiveStates
+from chronoweb.runtime import postgres, redis_client
+from chronoweb.runtime.addresses import Addresses
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.database_clock import DatabaseClock
+
+logger = logging.getLogger(__name__)
+
+_REPORT_SECONDS = 0.05
+_LOOK_SECONDS = 1.0
+_DEAF_SECONDS = 3.0
+
+
+def register(addresses: Addresses, config: Config, *, slots: int) -> tuple[int, psycopg.Connection]:
+    """A new worker id, and the direct connection that holds its lock."""
+    connection = postgres.connect("worker-presence", url=addresses.database_direct_url, direct=True, hot=False)
+    worker_id = store.register_worker(
+        connection,
+        host=socket.gethostname(),
+        process_id=os.getpid(),
+        slots=slots,
+        lease_seconds=config.worker_lease_seconds,
+    )
+    _lock(connection, worker_id)
+    return worker_id, connection
+
+
+def _lock(connection: psycopg.Connection, worker_id: int) -> None:
+    connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (locks.WORKER, worker_id & 0x7FFF_FFFF))
+
+
+class Presence:
+    """Runs in a thread of its own from `start` to `close`."""
+
+    def __init__(
+        self,
+        *,
+        worker_id: int,
+        connection: psycopg.Connection,
+        addresses: Addresses,
+        config: Config,
+        database_clock: DatabaseClock,
+        describe: Callable[[], LiveState],
+        each_second: Callable[[psycopg.Connection], None],
+        on_lost: Callable[[str], None],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.worker_id = worker_id
+        self._connection = connection
+        self._addresses = addresses
+        self._config = config
+        self._database_clock = database_clock
+        self._describe = describe
+        self._each_second = each_second
+        self._on_lost = on_lost
+        self._clock = clock
+        self._received_at = clock.monotonic()
+        self._looked_at = float("-inf")
+        self._beat_at = float("-inf")
+        self._reached_at = clock.monotonic()
+        self._state = "active"
+        self._redis: redis.Redis | None = None
+        self._states: LiveStates | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def receiving(self) -> None:
+        """The receiving loop has gone round."""
+        self._received_at = self._clock.monotonic()
+
+    def draining(self) -> None:
+        """Take no more work: the dispatcher is told at once, the row at the next heartbeat."""
+        self._state = "draining"
+        self._beat_at = float("-inf")
+        try:
+            self._live_states().withdraw(self.worker_id)
+        except redis.RedisError:
+            self._drop_redis()  # the entry grows old by itself
+
+    def close(self) -> None:
+        """The worker has ended in order."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+        try:
+            store.stop_worker(self._connection, worker_id=self.worker_id)
+            self._connection.close()
+        except psycopg.Error as error:
+            logger.warning("not signed off", extra={"action": "worker.sign_off", "error": str(error)})
+        self._drop_redis()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._look()
+                self._report()
+            except psycopg.Error as error:
+                self._reconnect(error)
+            except redis.RedisError as error:
+                logger.warning("Redis is away", extra={"action": "worker.redis_away", "error": str(error)})
+                self._drop_redis()
+                self._stop.wait(0.2)
+            self._stop.wait(_REPORT_SECONDS)
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = now
+        row = self._connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
+        assert row is not None
+        self._database_clock.observe(row[0])
+        if now - self._beat_at >= self._config.heartbeat_seconds:
+            self._beat_at = now
+            alive = store.heartbeat(
+                self._connection,
+                worker_id=self.worker_id,
+                state=self._state,
+                lease_seconds=self._config.worker_lease_seconds,
+            )
+            if not alive:
+                self._on_lost("the watchdog has given this worker up")
+        self._each_second(self._connection)
+        self._reached_at = self._clock.monotonic()
+
+    def _report(self) -> None:
+        now = self._clock.monotonic()
+        fit = now - self._received_at < _DEAF_SECONDS and now - self._reached_at < _DEAF_SECONDS
+        if self._state == "active" and fit:
+            self._live_states().report(self.worker_id, self._describe())
+
+    def _reconnect(self, error: psycopg.Error) -> None:
+        logger.warning("PostgreSQL is away", extra={"action": "worker.ledger_away", "error": str(error)})
+        self._connection.close()
+        try:
+            self._connection = postgres.connect(
+                "worker-presence", url=self._addresses.database_direct_url, direct=True, hot=False
+            )
+            _lock(self._connection, self.worker_id)
+            self._beat_at = float("-inf")
+        except psycopg.Error:
+            self._stop.wait(0.2)
+
+    def _live_states(self) -> LiveStates:
+        if self._states is None:
+            self._redis = redis_client.connect(self._addresses.redis_url)
+            self._states = LiveStates(self._redis, self._config.redis_prefix)
+        return self._states
+
+    def _drop_redis(self) -> None:
+        if self._redis is not None:
+            self._redis.close()
+        self._redis = self._states = None

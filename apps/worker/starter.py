@@ -1,0 +1,65 @@
+"""Starts claimed executions at run_at on this worker's own timer, never before it by the database's clock."""
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+
+from apps.worker.jobs import Assignment
+from chronoweb.runtime.database_clock import DatabaseClock
+
+_SHORTEST_WAIT_SECONDS = 0.0001
+
+
+class Starter:
+    """Holds what is claimed and not due; hands it on when it is."""
+
+    def __init__(self, submit: Callable[[Sequence[Assignment]], None], clock: DatabaseClock) -> None:
+        self._submit = submit
+        self._clock = clock
+        self._waiting: list[tuple[int, int, Assignment]] = []
+        self._order = itertools.count()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="starter", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, assignments: Sequence[tuple[int, Assignment]]) -> None:
+        """Take (run_at in microseconds, assignment); those due already are handed on at once."""
+        now = self._clock.now_us()
+        due = [assignment for run_at, assignment in assignments if run_at <= now]
+        later = [pair for pair in assignments if pair[0] > now]
+        if due:
+            self._submit(due)
+        if later:
+            with self._changed:
+                for run_at, assignment in later:
+                    heapq.heappush(self._waiting, (run_at, next(self._order), assignment))
+                self._changed.notify()
+
+    def close(self) -> list[Assignment]:
+        """Stop; what was not started is the caller's to give back."""
+        with self._changed:
+            self._closing = True
+            left = [assignment for _, _, assignment in self._waiting]
+            self._waiting.clear()
+            self._changed.notify()
+        return left
+
+    def _run(self) -> None:
+        while not self._closing:
+            with self._changed:
+                now = self._clock.now_us()
+                due: list[Assignment] = []
+                while self._waiting and self._waiting[0][0] <= now:
+                    due.append(heapq.heappop(self._waiting)[2])
+                if not due:
+                    wait = (self._waiting[0][0] - now) / 1e6 if self._waiting else None
+                    self._changed.wait(None if wait is None else max(_SHORTEST_WAIT_SECONDS, wait))
+                    continue
+            self._submit(due)
