@@ -28,12 +28,12 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Materialised(NamedTuple):
-    """due: rows to insert. skipped: misfires as rows of status SKIPPED, each with its reason, oldest first.
+    """executions: rows to insert. skipped: misfires as rows of status SKIPPED, each with its reason, oldest first.
 
     next_fire_at: what to store in the task; None when the schedule has no occurrence left.
     """
 
-    due: list[NewExecution]
+    executions: list[NewExecution]
     skipped: list[tuple[NewExecution, str]]
     next_fire_at: datetime | None
 

@@ -1,0 +1,10 @@
+"""What persons do to tasks: each function is one transaction, its entry in the audit log included.
+
+Times are decided by the database's clock. This module is the door; the rooms are tasks.py (making), edits.py,
+standing.py (pause, resume, delete) and triggering.py.
+"""
+
+from apps.definitions.tasks import create_task
+from apps.definitions.triggering import trigger, trigger_batch
+
+__all__ = ["create_task", "trigger", "trigger_batch"]

@@ -1,0 +1,130 @@
+"""The statements of sql/person.sql: what persons do to executions, inside a transaction of the caller's.
+
+Connections come from `postgres.raw` (or are psycopg connections in a transaction). Nothing here judges: the callers
+lock, decide, and write what they have decided; each write names the status that it expects.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from apps.executions import ids, store
+from apps.executions.states import Hold, Origin, Status, may
+from apps.executions.store import named_sql
+from chronoweb.runtime.postgres import instants, int2s, texts, uuids
+
+CHUNK = 1000
+"""Rows of one UPDATE."""
+
+
+class Pending(NamedTuple):
+    """An execution that the caller has locked and no worker has."""
+
+    id: bytes
+    scheduled_us: int
+    nominal_at: datetime | None
+    run_at: datetime
+    status: Status
+    hold: Hold
+    origin: Origin
+    attempt: int
+    slot_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What becomes of one locked execution. reason: for its events; None when the change is not worth one.
+
+    run_at is used by `rewrite` alone.
+    """
+
+    row: Pending
+    target: Status
+    hold: Hold = Hold.NONE
+    reason: str | None = None
+    run_at: datetime | None = None
+
+
+def database_now(connection: psycopg.Connection) -> datetime:
+    """PostgreSQL's clock, aware UTC: what decides "now" for whatever is written."""
+    row = connection.execute(named_sql("database_now")).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def lock_pending(connection: psycopg.Connection, *, task_id: UUID, since: datetime) -> list[Pending]:
+    """The task's executions with scheduled_at from `since` on that are not sent to a worker."""
+    parameters = {"task": task_id, "since": since}
+    return _pending(connection, "lock_pending", parameters)
+
+
+def lock_superseded(connection: psycopg.Connection, *, task_id: UUID, since: datetime, reason: str) -> list[Pending]:
+    """The task's cancelled occurrences after `since` whose last event's reason begins with `reason`."""
+    parameters = {"task": task_id, "since": since, "reason": reason}
+    return _pending(connection, "lock_superseded", parameters)
+
+
+def move(connection: psycopg.Connection, moves: Sequence[Move], *, actor: str) -> int:
+    """Write states and holds; returns how many rows were written. What rests frees its slot for the next waiter."""
+    written = 0
+    for day, group in _chunks(moves):
+        parameters = _arrays(group) | {
+            "targets": int2s([m.target for m in group]),
+            "actor": actor,
+        }
+        written += len(connection.execute(named_sql("move_pending", day), parameters).fetchall())
+    keys = {m.row.slot_key for m in moves if m.row.slot_key and m.row.status is Status.RETRYING}
+    if keys:
+        store.wake_waiters(connection, sorted(keys))
+    return written
+
+
+def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict[str, Any], actor: str) -> int:
+    """Give rows of one task the terms of `plan` (definitions.plans.plan_of) and their new run_at."""
+    written = 0
+    for day, group in _chunks(moves):
+        parameters = _arrays(group) | {
+            "runs": instants([ids.to_us(m.run_at or m.row.run_at) for m in group]),
+            "version_id": plan["version_id"],
+            "max_attempts": plan["max_attempts"],
+            "class": plan["class_index"],
+            "priority": plan["priority"],
+            "overlap": int(plan["overlap"]),
+            "slot_key": plan["slot_key"],
+            "actor": actor,
+        }
+        written += len(connection.execute(named_sql("rewrite_pending", day), parameters).fetchall())
+    return written
+
+
+def _pending(connection: psycopg.Connection, query: str, parameters: dict[str, Any]) -> list[Pending]:
+    cursor = connection.cursor(binary=True)
+    return [
+        Pending(identity, us, nominal, run, Status(status), Hold(hold), Origin(origin), attempt, slot)
+        for identity, us, nominal, run, status, hold, origin, attempt, slot in cursor.execute(
+            named_sql(query), parameters
+        )
+    ]
+
+
+def _arrays(group: Sequence[Move]) -> dict[str, Any]:
+    for move_ in group:
+        assert move_.target is move_.row.status or may(move_.row.status, move_.target), move_
+    return {
+        "ids": uuids([m.row.id for m in group]),
+        "scheduled": instants([m.row.scheduled_us for m in group]),
+        "sources": int2s([m.row.status for m in group]),
+        "holds": int2s([m.hold for m in group]),
+        "reasons": texts([None if m.reason is None else m.reason.encode() for m in group]),
+    }
+
+
+def _chunks(moves: Sequence[Move]) -> Iterator[tuple[int, list[Move]]]:
+    """By day, CHUNK at most: one statement names one partition."""
+    for day, positions in ids.by_day([m.row.id for m in moves]):
+        for start in range(0, len(positions), CHUNK):
+            yield day, [moves[p] for p in positions[start : start + CHUNK]]

@@ -1,0 +1,101 @@
+-- name: database_now
+SELECT clock_timestamp()
+
+-- name: key_take
+-- Use idempotency keys for the first time, or again after they have expired. What is missing from the answer is in
+-- use; a transaction that has just taken one and not ended is waited for. Ordered, so that two batches cannot deadlock.
+INSERT INTO idempotency_keys AS k (tenant_id, key, body_hash, response_status, response_body, created_at)
+SELECT %(tenant)s, v.key, v.hash, v.status, v.body::jsonb, clock_timestamp()
+FROM unnest(%(keys)s, %(hashes)s, %(statuses)s, %(bodies)s) v(key, hash, status, body)
+ORDER BY v.key
+ON CONFLICT (tenant_id, key) DO UPDATE SET body_hash = excluded.body_hash, created_at = excluded.created_at,
+    response_status = excluded.response_status, response_body = excluded.response_body
+    WHERE k.created_at < clock_timestamp() - %(days)s * interval '1 day'
+RETURNING key
+
+-- name: key_read
+SELECT key, body_hash, response_status, response_body::text FROM idempotency_keys
+WHERE tenant_id = %(tenant)s AND key = ANY(%(keys)s)
+
+-- name: key_answer
+-- Keep what was answered, so that the same question gets the same answer.
+UPDATE idempotency_keys SET response_status = %(status)s, response_body = %(body)s::jsonb
+WHERE tenant_id = %(tenant)s AND key = %(key)s
+
+-- name: lock_pending
+-- A task's executions that are not sent to a worker, locked in the order that everybody locks in.
+SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
+    e.origin, e.attempt, e.slot_key
+FROM executions e
+WHERE e.task_id = %(task)s AND e.scheduled_at >= %(since)s AND e.status IN {IN_PENDING}
+ORDER BY e.scheduled_at, e.id
+FOR UPDATE
+
+-- name: lock_superseded
+-- Occurrences that an edit of the task has cancelled and nobody has touched since.
+SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
+    e.origin, e.attempt, e.slot_key
+FROM executions e
+WHERE e.task_id = %(task)s AND e.scheduled_at > %(since)s AND e.status = {CANCELLED} AND e.attempt = 0
+  AND e.origin = {ORIGIN_SCHEDULE}
+  AND (SELECT x.reason FROM execution_events x
+       WHERE x.scheduled_at = e.scheduled_at AND x.execution_id = e.id
+       ORDER BY x.at DESC LIMIT 1) LIKE %(reason)s || '%%'
+ORDER BY e.scheduled_at, e.id
+FOR UPDATE OF e
+
+-- name: move_pending
+-- Change state or hold of executions that the caller has locked. One that rests gives up its slot and its place among
+-- those that wait for it.
+WITH u AS (
+    UPDATE {executions} e SET
+        status = v.target,
+        hold = v.hold,
+        wake_at = CASE WHEN v.target NOT IN {IN_RESTING} AND v.hold = {HOLD_NONE} THEN e.run_at END,
+        finished_at = CASE WHEN v.target IN {IN_RESTING} THEN clock_timestamp() END,
+        version = e.version + 1
+    FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(targets)s, %(holds)s, %(reasons)s)
+        v(id, s, source, target, hold, reason)
+    WHERE e.scheduled_at = v.s AND e.id = v.id AND CASE WHEN e.status = v.source THEN true END
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.status, e.token, v.source, v.reason
+), w AS (
+    DELETE FROM slot_waiters w USING u
+    WHERE w.key = u.slot_key AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
+      AND u.status IN {IN_RESTING}
+), s AS (
+    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id AND u.status IN {IN_RESTING}
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, source, status, token, %(actor)s, reason FROM u WHERE reason IS NOT NULL
+)
+SELECT id FROM u
+
+-- name: rewrite_pending
+-- Give locked executions of one task, which no worker has seen, the terms of its new version. The preloader adds them
+-- to the hot tier again, at their new time; those that waited for the slot are judged anew.
+WITH u AS (
+    UPDATE {executions} e SET
+        status = {SCHEDULED},
+        hold = v.hold,
+        run_at = v.run,
+        wake_at = CASE WHEN v.hold = {HOLD_NONE} THEN v.run END,
+        finished_at = NULL,
+        task_version_id = %(version_id)s,
+        max_attempts = %(max_attempts)s,
+        class = %(class)s,
+        priority = %(priority)s,
+        overlap = %(overlap)s,
+        slot_key = %(slot_key)s,
+        version = e.version + 1
+    FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(runs)s, %(holds)s, %(reasons)s)
+        v(id, s, source, run, hold, reason)
+    WHERE e.scheduled_at = v.s AND e.id = v.id AND CASE WHEN e.status = v.source THEN true END
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.token, v.source, v.reason
+), w AS (
+    DELETE FROM slot_waiters w USING u
+    WHERE w.key = 'task:' || u.task_id AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, source, {SCHEDULED}, token, %(actor)s, reason FROM u WHERE reason IS NOT NULL
+)
+SELECT id FROM u
