@@ -1,0 +1,108 @@
+"""From the command's options to figures: services, one scenario after another, the median.
+
+Django's settings are read once a process, before the services have addresses; so the measuring runs in a second
+process that is given them.
+"""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from django.conf import settings
+
+from apps.quickstart.bench import measure, scenarios
+from apps.quickstart.services import EmbeddedServices, ServiceAddresses
+from chronoweb.runtime.errors import ServiceUnavailable
+
+_INSIDE = "CHRONOWEB_BENCH_FOLDER"
+Say = Callable[[str], None]
+
+
+def main(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
+    """Run the command. say: for people; tell: one JSON document a line."""
+    if _INSIDE in os.environ:
+        _measure(options, say=say, tell=tell)
+        return
+    if options["keep"]:
+        options["keep"].mkdir(parents=True, exist_ok=True)
+        _with_services(options["keep"].resolve(), options, say=say)
+        return
+    with tempfile.TemporaryDirectory(prefix="chronoweb-bench-") as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL passes through it as another user when root runs the bench
+        _with_services(Path(folder), options, say=say)
+
+
+def _with_services(folder: Path, options: Mapping[str, Any], *, say: Say) -> None:
+    kafka = options["transport"] == "kafka"
+    with EmbeddedServices(folder / "services", kafka=kafka) as addresses:
+        environment = {
+            **os.environ,
+            "KAFKA_BOOTSTRAP_SERVERS": "",
+            **addresses.environment(),
+            "CHRONOWEB_DATA_DIR": str(folder),
+            "SECRET_KEY": "bench-" + "0" * 50,
+            _INSIDE: str(folder),
+        }
+        manage = [sys.executable, str(Path(settings.BASE_DIR) / "manage.py")]
+        subprocess.run([*manage, "migrate", "--verbosity=0"], env=environment, check=True, stdout=sys.stderr)
+        code = subprocess.run([*manage, *sys.argv[1:]], env=environment, check=False).returncode
+        if code:
+            raise ServiceUnavailable(f"the measuring process ended with {code}; its output tells why")
+
+
+def _measure(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
+    found = settings.SERVICES
+    addresses = ServiceAddresses(found.database_url, found.redis_url, found.kafka_bootstrap_servers or None)
+    folder = Path(os.environ[_INSIDE])
+    runs = []
+    for number in range(options["runs"]):
+        bench = scenarios.Bench(addresses, folder, options["transport"], options["workers"], {}, say)
+        if number == 0:
+            _describe_installation(bench, options, say)
+        figures = _scenario(bench, options)
+        tell(json.dumps(figures.document()))
+        runs.append(figures)
+    if len(runs) > 1:
+        tell(json.dumps(_median(runs)))
+
+
+def _scenario(bench: scenarios.Bench, options: Mapping[str, Any]) -> measure.Figures:
+    if options["scenario"] == "drain":
+        return scenarios.drain(bench, count=options["count"], kill=tuple(options["kill"]))
+    if options["scenario"] == "burst":
+        return scenarios.burst(bench, count=options["count"], ahead_seconds=options["ahead"])
+    return scenarios.steady(bench, rate=options["rate"], seconds=options["seconds"], ahead_seconds=options["ahead"])
+
+
+def _median(runs: list[measure.Figures]) -> dict[str, object]:
+    documents = [run.document() for run in runs]
+    numbers = {key: value for key, value in documents[0].items() if isinstance(value, int | float)}
+    median = {key: statistics.median(float(str(d[key])) for d in documents) for key in numbers}
+    return {"median_of": len(runs), "scenario": runs[0].scenario, "transport": runs[0].transport, **median}
+
+
+def _describe_installation(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> None:
+    """Every setting that is not a server's or chronoweb's default."""
+    rows = bench.connection.execute(
+        "SELECT name, current_setting(name) FROM pg_settings"
+        " WHERE source NOT IN ('default', 'override', 'client', 'session')"
+        " AND name NOT IN ('port', 'data_directory', 'listen_addresses') ORDER BY name"
+    ).fetchall()
+    say(f"machine: {os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {platform.platform()}")
+    say("PostgreSQL, not default: " + ", ".join(f"{name}={value}" for name, value in rows))
+    changed = {
+        k: v for k, v in os.environ.items() if k.startswith("CHRONOWEB_") and k not in {_INSIDE, "CHRONOWEB_DATA_DIR"}
+    }
+    say(f"chronoweb, not default: {changed or 'nothing'}")
+    say(
+        f"transport {options['transport']}, {options['workers']} workers, handler bench.record, isolation process"
+        " (children), synchronous_commit on, tables never analysed"
+    )

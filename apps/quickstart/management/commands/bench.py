@@ -1,0 +1,54 @@
+import argparse
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.quickstart.bench import run
+from chronoweb.runtime.errors import ChronowebError
+
+EPILOG = """
+Starts PostgreSQL, Valkey (and, for Kafka, a Kafka-protocol broker) in a temporary folder, and the daemons as the
+README starts them: preloader, dispatcher, watchdog and workers, each a process with its default settings. The work is
+a Python handler in the default isolation that notes the execution it ran. Lost and duplicates are counted from the
+ledger and from those notes; lateness is start - run_at by the database's clock.
+
+  drain    a backlog that is due already; from the first dispatch to the last completion
+  burst    everything due at one instant; from that instant to the last completion
+  steady   a constant rate, enqueued a little ahead
+
+One JSON line a run goes to standard output, everything else to standard error.
+"""
+
+
+class Command(BaseCommand):
+    help = "Measure throughput and lateness on this machine."
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        return super().create_parser(
+            prog_name, subcommand, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs
+        )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("scenario", choices=["drain", "burst", "steady"])
+        parser.add_argument("--count", type=int, default=50_000, help="executions of drain and burst (%(default)s)")
+        parser.add_argument("--rate", type=int, default=500, help="executions a second of steady (%(default)s)")
+        parser.add_argument("--seconds", type=int, default=30, help="length of steady (%(default)s)")
+        parser.add_argument("--ahead", type=float, default=5.0, help="seconds enqueued ahead (%(default)s)")
+        parser.add_argument("--transport", choices=["redis", "kafka"], default="redis")
+        parser.add_argument("--workers", type=int, default=2, help="worker processes (%(default)s)")
+        parser.add_argument("--runs", type=int, default=1, help="how often; the median is told at the end")
+        parser.add_argument(
+            "--kill",
+            nargs="*",
+            default=[],
+            choices=["dispatcher", "worker-1", "worker-2", "preloader"],
+            help="drain only: kill -9 these in the middle, and start them anew",
+        )
+        parser.add_argument("--keep", type=Path, metavar="FOLDER", help="work there and keep it, logs included")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            run.main(options, say=self.stderr.write, tell=self.stdout.write)
+        except ChronowebError as error:
+            raise CommandError(str(error)) from error

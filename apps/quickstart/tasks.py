@@ -1,0 +1,5 @@
+"""Handlers of this app, found by workers at start."""
+
+from apps.quickstart.bench import handlers as bench_handlers
+
+__all__ = ["bench_handlers"]
