@@ -1,14 +1,33 @@
 """Handlers that the runner's tests run."""
 
+import asyncio
+import ctypes
 import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 from typing import Any
 
-from apps.worker.handlers import TaskContext, task_handler
+from apps.worker.handlers import PermanentError, TaskContext, task_handler
+
+NEVER = threading.Event()
+
+
+def note(path: str, text: str) -> None:
+    """One line in a file that the test reads; appending a short line is atomic."""
+    with Path(path).open("a") as file:
+        file.write(text + "\n")
 
 
 @task_handler("t.noop")
 def noop(context: TaskContext, **parameters: Any) -> None:
     return None
+
+
+@task_handler
+def by_default_name(context: TaskContext) -> str:
+    return "found"
 
 
 @task_handler("t.echo")
@@ -20,7 +39,107 @@ def echo(context: TaskContext, **parameters: Any) -> Any:
         "key": context.idempotency_key,
         "scheduled_at": context.scheduled_at.isoformat(),
         "nominal_at": context.nominal_at and context.nominal_at.isoformat(),
-        "seconds_left": (context.deadline - context.scheduled_at).total_seconds(),
         "parameters": context.parameters,
         "pid": os.getpid(),
     }
+
+
+@task_handler("t.note")
+def write_note(context: TaskContext, *, path: str, text: str) -> None:
+    note(path, text)
+
+
+@task_handler("t.only_x")
+def only_x(context: TaskContext, *, x: int) -> int:
+    return x
+
+
+@task_handler("t.fail")
+def fail(context: TaskContext, *, message: str = "no luck") -> None:
+    raise ValueError(message)
+
+
+@task_handler("t.permanent")
+def permanent(context: TaskContext) -> None:
+    raise PermanentError("never again")
+
+
+@task_handler("t.leave")
+def leave(context: TaskContext) -> None:
+    sys.exit(3)
+
+
+@task_handler("t.return")
+def give_back(context: TaskContext, *, size: int = 0, what: str = "") -> Any:
+    special: dict[str, Any] = {"nul": {"a\0b": "c\0d"}, "nan": float("nan"), "object": object(), "surrogate": "\ud800"}
+    return special[what] if what else "x" * size
+
+
+@task_handler("t.die")
+def die(context: TaskContext, *, path: str = "", code: int = 9) -> None:
+    if path:
+        note(path, f"died attempt {context.attempt}")
+    os._exit(code)
+
+
+@task_handler("t.mixed")
+def mixed(context: TaskContext, *, path: str, name: str, seconds: float, die: bool = False) -> None:
+    note(path, name)
+    if die:
+        os._exit(9)
+    NEVER.wait(seconds)
+
+
+@task_handler("t.crash")
+def crash(context: TaskContext) -> None:
+    ctypes.string_at(0)
+
+
+@task_handler("t.sleep")
+def sleep(context: TaskContext, *, seconds: float, path: str = "") -> int:
+    """In C, and not to be interrupted by Python's own means."""
+    if path:
+        note(path, str(os.getpid()))
+    NEVER.wait(seconds)
+    return os.getpid()
+
+
+@task_handler("t.family")
+def family(context: TaskContext, *, path: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as grandchild:
+        note(path, str(grandchild.pid))
+        grandchild.wait()
+
+
+@task_handler("t.print")
+def speak(context: TaskContext) -> None:
+    print("x" * 100_000)
+    os.write(1, b"raw bytes on descriptor 1\n")
+
+
+@task_handler("t.thread", isolation="thread")
+def in_thread(context: TaskContext, *, seconds: float = 0.0) -> dict[str, Any]:
+    NEVER.wait(seconds)
+    return {"pid": os.getpid(), "thread": threading.current_thread().name}
+
+
+@task_handler("t.async", isolation="async")
+async def in_loop(context: TaskContext, *, seconds: float = 0.0, path: str = "") -> dict[str, Any]:
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        if path:
+            note(path, "cancelled")
+        raise
+    return {"pid": os.getpid()}
+
+
+@task_handler("t.async_stubborn", isolation="async")
+async def stubborn(context: TaskContext) -> None:
+    NEVER.wait(600)
+
+
+@task_handler("t.coroutine_in_child")
+async def coroutine_in_child(context: TaskContext) -> int:
+    await asyncio.sleep(0)
+    return os.getpid()

@@ -1,6 +1,5 @@
 """When a failed attempt is tried again: the policy, its check, and the delay. Pure."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -43,7 +42,8 @@ class RetryPolicy:
         if errors:
             raise InvalidInputs(errors)
         policy = cls(**given)
-        if policy.max_delay_seconds < policy.base_delay_seconds and "max_delay_seconds" in given:
+        both_given = "base_delay_seconds" in given and "max_delay_seconds" in given
+        if both_given and policy.max_delay_seconds < policy.base_delay_seconds:
             legal = f"{policy.base_delay_seconds:g} to {LARGEST_DELAY_SECONDS:g}"
             problem = "is smaller than base_delay_seconds"
             raise InvalidInputs([InvalidInput("/max_delay_seconds", policy.max_delay_seconds, problem, legal)])
@@ -85,6 +85,7 @@ def _problem(name: str, value: Any) -> InvalidInput | None:
         if type(value) is int and 1 <= value <= MOST_ATTEMPTS:
             return None
         return InvalidInput(pointer, value, "must be a whole number of attempts", f"1 to {MOST_ATTEMPTS}")
-    if type(value) in (int, float) and math.isfinite(value) and 0 <= value <= LARGEST_DELAY_SECONDS:
+    if type(value) in (int, float) and 0 <= value <= LARGEST_DELAY_SECONDS:
         return None
+    # Neither NaN nor an infinity compares as lying in the range.
     return InvalidInput(pointer, value, "must be a number of seconds", f"0 to {LARGEST_DELAY_SECONDS:g}")

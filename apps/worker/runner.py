@@ -60,6 +60,7 @@ class Runner:
         self._awake = False
         self._inbox: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
+        self._wake_lock = threading.Lock()
         self._by_id: dict[bytes, list[Job]] = {}
         self._outstanding = 0
         self._all_ended = threading.Condition(self._lock)
@@ -125,6 +126,8 @@ class Runner:
 
     def running(self) -> list[tuple[bytes, int]]:
         """(execution id, started_at_us) of what runs at this moment."""
+        if not self.alive or self._closing:
+            return []
         return self._call(lambda: self.pool.running() + self._router.running_in_worker())
 
     def drain(self, deadline_seconds: float) -> list[Assignment]:
@@ -180,7 +183,9 @@ class Runner:
             self.inline.close()
             self.pool.close()
             self._selector.close()
-            os.close(self._wake_fd)
+            with self._wake_lock:
+                os.close(self._wake_fd)
+                self._wake_fd = -1
 
     def _round(self) -> None:
         timeout = TICK_SECONDS if self._outstanding else IDLE_SECONDS
@@ -260,7 +265,10 @@ class Runner:
             self._wake()
 
     def _wake(self) -> None:
-        os.eventfd_write(self._wake_fd, 1)
+        # An abandoned thread may report long after the end; the descriptor's number may be another file's by then.
+        with self._wake_lock:
+            if self._wake_fd >= 0:
+                os.eventfd_write(self._wake_fd, 1)
 
     def _woken(self, _mask: int) -> None:
         os.eventfd_read(self._wake_fd)

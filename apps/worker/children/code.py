@@ -41,6 +41,7 @@ class LoadedCode:
         """Grows each time that other code becomes current."""
         self.failure: str | None = None
         """Why there is no code at all; None while there is some or it is still loading."""
+        self.failed_loads = 0
         self._next: ZygoteClient | None = None
         self._next_since = 0.0
         self._retry_at = 0.0
@@ -120,6 +121,7 @@ class LoadedCode:
             self._on_lost(zygote)
 
     def _fail(self, zygote: ZygoteClient, how: str) -> None:
+        self.failed_loads += 1
         self._next = None
         self._retry_at = self._clock.monotonic() + RETRY_SECONDS
         zygote.kill()

@@ -9,6 +9,7 @@ WINDOW_JOBS = 256
 SHORT_SECONDS = 0.001
 """Handlers faster than this are bound by the processor: more children than processors do not speed them up."""
 SLOWEST_WEIGHT = 0.02
+FEWEST_SAMPLES = 10
 
 
 class Mean:
@@ -38,7 +39,9 @@ class Estimates:
         return WINDOW_SECONDS if mean is None else mean.value
 
     def known(self, name: str) -> bool:
-        return name in self._by_name
+        """Whether enough runs were seen to act on it; the first ones pay for imports and cold caches."""
+        mean = self._by_name.get(name)
+        return mean is not None and mean.count >= FEWEST_SAMPLES
 
     def add(self, name: str, seconds: float) -> None:
         """Note one run."""

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 SHORT_CHILDREN = 2
 """So many children serve short jobs; more only where others are busy with long ones."""
 GROW_AFTER_SECONDS = 0.005
+"""Jobs of unknown length get another child once they wait and nothing has ended for this long."""
 OVERDUE_SECONDS = 0.02
 """A job that holds up others behind it this long has them taken back."""
 IDLE_SECONDS = 60.0
@@ -53,6 +54,7 @@ class ProcessPool:
         self._children: dict[int, ChildHandle] = {}
         self._last_key = 0
         self._to_send: set[ChildHandle] = set()
+        self._progress_at = 0.0
         self.estimates = Estimates()
         self.code = LoadedCode(sources, selector, clock, on_event=self._heard, on_lost=self._zygote_lost)
 
@@ -104,7 +106,7 @@ class ProcessPool:
             if starting >= max(1, total - starting):
                 return None
             known_long = cost >= SHORT_SECONDS and self.estimates.known(job.name)
-            if not known_long and now - job.submitted < GROW_AFTER_SECONDS:
+            if not known_long and now - max(job.submitted, self._progress_at) < GROW_AFTER_SECONDS:
                 return None
             lanes = sum(1 for child in self._children.values() if child.open and not child.long_jobs)
             if cost < SHORT_SECONDS and lanes >= SHORT_CHILDREN:
@@ -142,6 +144,7 @@ class ProcessPool:
         for ticket, started_us, finished_us, outcome, result, error in records:
             job = child.settle(ticket)
             if job is not None:
+                self._progress_at = self._clock.monotonic()
                 self.estimates.add(job.name, (finished_us - started_us) * 1e-6)
                 self._owner.ended(job, outcome, started_us, finished_us, result, error)
 

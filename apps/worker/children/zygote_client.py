@@ -43,6 +43,10 @@ class ZygoteClient:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def fileno(self) -> int:
         return self._control.fileno()
 

@@ -1,0 +1,141 @@
+"""Commands: arguments stay literal, output is kept, the whole process group ends."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps.executions.states import Outcome
+from apps.worker.runner import Assignment
+from tests.runner_tools import Watched, alive, assignment, lines, until, watched
+
+SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]))"
+NASTY = ["; id", "$(id)", "`id`", "line\nbreak", "-rf", "*", "a b", "'", '"', "ü", ""]
+
+
+def command(
+    *argv: str, timeout: float = 30.0, environment: dict[str, str] | None = None, **parameters: Any
+) -> Assignment:
+    spec = {"type": "command", "argv": list(argv), "environment": environment or {}}
+    return assignment(spec, timeout=timeout, **parameters)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Watched]:
+    with watched(slots=8) as one:
+        yield one
+
+
+def test_success(runner: Watched) -> None:
+    (result,) = runner.run(command("/bin/sh", "-c", "echo out; echo err >&2"))
+    assert result.outcome is Outcome.SUCCEEDED
+    assert json.loads(result.result_json or b"") == {"exit_code": 0, "stdout": "out\n", "stderr": "err\n"}
+
+
+def test_arguments_and_parameters_stay_literal(runner: Watched) -> None:
+    given = command(sys.executable, "-c", SHOW, *NASTY, environment={"GIVEN": "$HOME; id"}, p="$(id)\n; id")
+    (result,) = runner.run(given)
+    arguments, environment, directory = json.loads(json.loads(result.result_json or b"")["stdout"])
+    assert arguments == NASTY
+    assert json.loads(environment["CHRONOWEB_PARAMETERS"]) == {"p": "$(id)\n; id"}
+    assert environment["GIVEN"] == "$HOME; id"
+    assert environment["CHRONOWEB_EXECUTION_ID"] == str(UUID(bytes=given.execution_id))
+    assert environment["CHRONOWEB_ATTEMPT"] == "1"
+    assert environment["CHRONOWEB_IDEMPOTENCY_KEY"] == given.idempotency_key
+    assert environment["CHRONOWEB_FENCING_TOKEN"] == str(given.token)
+    assert environment["HOME"] == directory
+    until(lambda: not Path(directory).exists(), "the removal of the working folder")
+
+
+def test_the_workers_environment_is_not_handed_on(runner: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", "do not tell")
+    (result,) = runner.run(command(sys.executable, "-c", SHOW))
+    _, environment, _ = json.loads(json.loads(result.result_json or b"")["stdout"])
+    given = {name for name in environment if not name.startswith("CHRONOWEB_")} - {"LC_CTYPE"}
+    assert given == {"PATH", "LANG", "HOME"}
+
+
+def test_failure_keeps_the_output(runner: Watched) -> None:
+    (result,) = runner.run(command("/bin/sh", "-c", "echo half; printf 'n\\0ul' >&2; exit 7"))
+    assert result.outcome is Outcome.FAILED
+    assert result.error is not None
+    assert result.error["message"] == "the command ended with exit code 7"
+    assert (result.error["exit_code"], result.error["permanent"]) == (7, False)
+    assert (result.error["stdout"], result.error["stderr"]) == ("half\n", "n\N{REPLACEMENT CHARACTER}ul")
+
+
+def test_a_signal_is_named(runner: Watched) -> None:
+    (result,) = runner.run(command("/bin/sh", "-c", "kill -SEGV $$"))
+    assert result.error is not None
+    assert "signal 11" in result.error["message"]
+
+
+@pytest.mark.parametrize("program", ["no-such-program-here", "/no/such/program", "/etc/passwd", "/"])
+def test_what_cannot_be_started_fails_for_good(runner: Watched, program: str) -> None:
+    (result,) = runner.run(command(program))
+    assert result.outcome is Outcome.FAILED
+    assert result.error is not None
+    assert result.error["permanent"] is True
+    assert repr(program) in result.error["message"]
+
+
+def test_parameters_too_large_for_an_environment_fail_for_good(runner: Watched) -> None:
+    (result,) = runner.run(command("true", big="x" * 200_000))
+    assert result.error is not None
+    assert result.error["permanent"] is True
+    assert "too large" in result.error["message"]
+
+
+@pytest.mark.parametrize("byte", ["y", "\x1b", "\0"])
+def test_the_last_64_kib_of_output_are_kept(runner: Watched, byte: str) -> None:
+    program = f"import sys; sys.stdout.write({byte!r} * 3_000_000 + 'end'); sys.stderr.write('e' * 200_000)"
+    (result,) = runner.run(command(sys.executable, "-c", program))
+    assert result.outcome is Outcome.SUCCEEDED
+    kept = json.loads(result.result_json or b"")
+    assert kept["stdout"].endswith("end")
+    assert len(kept["stdout"]) <= 65537
+    assert len(result.result_json or b"") <= 256 * 1024
+
+
+def test_timeout_kills_the_group_and_keeps_the_output(runner: Watched, tmp_path: Path) -> None:
+    script = f"echo before; sleep 600 & echo $! > {tmp_path}/pid; trap '' TERM; wait"
+    (result,) = runner.run(command("/bin/sh", "-c", script, timeout=0.5))
+    assert result.outcome is Outcome.TIMED_OUT
+    assert result.error is not None
+    assert result.error["stdout"] == "before\n"
+    (pid,) = lines(tmp_path / "pid")
+    until(lambda: not alive(int(pid)), "the grandchild's end")
+
+
+def test_what_a_command_leaves_behind_in_its_group_is_killed(runner: Watched, tmp_path: Path) -> None:
+    script = f"sleep 600 & echo $! > {tmp_path}/pid"
+    (result,) = runner.run(command("/bin/sh", "-c", script))
+    assert result.outcome is Outcome.SUCCEEDED
+    (pid,) = lines(tmp_path / "pid")
+    until(lambda: not alive(int(pid)), "the grandchild's end")
+
+
+def test_a_daemon_that_holds_the_pipes_does_not_hold_up_the_report(runner: Watched, tmp_path: Path) -> None:
+    program = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        f"    os.setsid(); open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(20)\n"
+        f"while not os.path.exists({str(tmp_path / 'pid')!r}): time.sleep(0.01)\n"
+    )
+    (result,) = runner.run(command(sys.executable, "-c", program), seconds=10)
+    assert result.outcome is Outcome.SUCCEEDED
+    os.kill(int((tmp_path / "pid").read_text()), 9)
+
+
+def test_descriptors_do_not_leak(runner: Watched) -> None:
+    runner.run(*(command("true") for _ in range(5)))
+    until(lambda: not runner.runner.running(), "the end of all")
+    before = len(os.listdir("/proc/self/fd"))
+    results = runner.run(*(command("true") for _ in range(40)), *(command("no-such-program") for _ in range(10)))
+    assert {result.outcome for result in results} == {Outcome.SUCCEEDED, Outcome.FAILED}
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before, "the return of all descriptors")

@@ -1,0 +1,243 @@
+"""Children: who is charged when one dies, what happens to the others, how much they carry."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+from apps.executions.states import Outcome
+from tests.runner_tools import SOURCES, alive, assignment, lines, until, watched
+
+
+def test_5000_short_jobs_are_each_reported_once() -> None:
+    with watched(slots=16) as runner:
+        runner.run(*(assignment("t.noop") for _ in range(200)))
+        runner.results.clear()
+        children = runner.runner.pool.size()
+        given = [assignment("t.noop", n=n) for n in range(5000)]
+        for start in range(0, 5000, 250):
+            runner.runner.submit(given[start : start + 250])
+        results = runner.wait(5000)
+        assert runner.runner.drain(5) == []
+        assert Counter(r.assignment.execution_id for r in results) == {a.execution_id: 1 for a in given}
+        assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
+        # Known to be short, they are given no more children (but for one that the machine held up for long).
+        assert runner.runner.pool.size() <= children + 2
+        assert runner.runner.free() == 16
+
+
+def test_a_death_is_charged_to_what_ran_and_nothing_runs_twice(tmp_path: Path) -> None:
+    path = tmp_path / "ran"
+    with watched(slots=2) as runner:
+        runner.run(*(assignment("t.note", path=str(tmp_path / "warm"), text="x") for _ in range(300)))
+        given = []
+        for n in range(600):
+            dies = n % 100 == 50
+            given.append(
+                assignment("t.die", path=str(path)) if dies else assignment("t.note", path=str(path), text=str(n))
+            )
+        results = runner.run(*given)
+    outcomes = Counter(result.outcome for result in results)
+    assert outcomes == {Outcome.SUCCEEDED: 594, Outcome.CRASHED: 6}
+    for result in results:
+        if result.outcome is Outcome.CRASHED:
+            assert result.error is not None
+            assert result.error["message"] == "worker child lost: exit code 9"
+    assert Counter(lines(path)) == {
+        **{str(n): 1 for n in range(600) if n % 100 != 50},
+        "died attempt 1": 6,
+    }
+
+
+def test_signals_are_named() -> None:
+    with watched() as runner:
+        (result,) = runner.run(assignment("t.crash"))
+        assert result.outcome is Outcome.CRASHED
+        assert result.error is not None
+        assert result.error["message"] == "worker child lost: signal 11"
+
+
+def test_a_short_job_does_not_wait_behind_one_that_turned_out_long(tmp_path: Path) -> None:
+    with watched(slots=2) as runner:
+        runner.run(*(assignment("t.sleep", seconds=0) for _ in range(400)))  # it is known as a short one now
+        long = [assignment("t.sleep", seconds=3)]
+        short = [assignment("t.note", path=str(tmp_path / "n"), text=str(n)) for n in range(40)]
+        runner.run(*short)
+        results = runner.run(*long, *short)
+        started = results[0].started_at_us
+        assert max(result.finished_at_us for result in results[1:]) < started + 1_000_000
+        assert Counter(lines(tmp_path / "n")) == {str(n): 2 for n in range(40)}
+
+
+def test_deaths_timeouts_and_cancels_in_a_crowd_begin_nothing_twice(tmp_path: Path) -> None:
+    """2,000 jobs, most of them short, of which some die, hang or are cancelled at any moment."""
+    path, draw = tmp_path / "begun", random.Random(20)  # noqa: S311 - the same crowd each time
+    with watched(slots=6) as runner:
+        given, cancelled = [], []
+        for n in range(2000):
+            kind = draw.choices(("short", "medium", "hangs", "dies"), (90, 6, 2, 2))[0]
+            seconds = {"short": 0.0, "medium": 0.03}.get(kind, 600.0)
+            extra = {"die": True} if kind == "dies" else {}
+            one = assignment("t.mixed", timeout=0.1, path=str(path), name=str(n), seconds=seconds, **extra)
+            given.append(one)
+            if draw.random() < 0.05:
+                cancelled.append(one)
+        for start in range(0, 2000, 100):
+            runner.runner.submit(given[start : start + 100])
+        for one in cancelled:
+            runner.runner.cancel(one.execution_id)
+        results = runner.wait(2000, 60)
+        assert runner.runner.drain(5) == []
+        assert len(runner.results) == 2000
+    assert Counter(result.assignment.execution_id for result in results) == {a.execution_id: 1 for a in given}
+    begun = Counter(lines(path))
+    assert max(begun.values()) == 1
+    for result in results:
+        wanted = json.loads(result.assignment.parameters_json or b"")
+        if result.outcome is Outcome.SUCCEEDED:
+            assert begun[wanted["name"]] == 1
+            assert "die" not in wanted
+            assert wanted["seconds"] < 1
+        elif result.outcome is Outcome.CRASHED:
+            assert "die" in wanted
+        elif result.outcome is Outcome.CANCELLED:
+            assert result.assignment in cancelled
+        else:
+            assert result.outcome is Outcome.TIMED_OUT
+
+
+def test_children_grow_to_the_slots_for_long_jobs_and_no_further() -> None:
+    with watched(slots=6) as runner:
+        given = [assignment("t.sleep", seconds=0.5) for _ in range(12)]
+        runner.runner.submit(given)
+        until(lambda: len(runner.runner.running()) == 6, "six at once")
+        assert runner.runner.free() == 0
+        assert runner.runner.pool.size() == 6
+        results = runner.wait(12)
+        assert len({result.result_json for result in results}) == 6
+
+
+def test_cancel_running_and_queued() -> None:
+    with watched(slots=1) as runner:
+        running, queued, last = (assignment("t.sleep", seconds=s) for s in (600, 600, 0))
+        runner.runner.submit([running, queued, last])
+        until(lambda: [r[0] for r in runner.runner.running()] == [running.execution_id], "the first one's start")
+        assert runner.runner.cancel(queued.execution_id)
+        assert runner.result_of(queued).outcome is Outcome.CANCELLED
+        assert runner.runner.cancel(running.execution_id)
+        assert runner.result_of(running).outcome is Outcome.CANCELLED
+        assert runner.result_of(last).outcome is Outcome.SUCCEEDED
+        assert not runner.runner.cancel(running.execution_id)
+        assert not runner.runner.cancel(b"\0" * 16)
+
+
+def test_cancel_in_threads_and_loops(tmp_path: Path) -> None:
+    with watched(slots=4) as runner:
+        given = [
+            assignment("t.async", seconds=600, path=str(tmp_path / "said")),
+            assignment("t.thread", seconds=20),
+            assignment({"type": "command", "argv": ["sleep", "600"]}),
+        ]
+        runner.runner.submit(given)
+        until(lambda: len(runner.runner.running()) == 3, "three at once")
+        for one in given:
+            runner.runner.cancel(one.execution_id)
+        assert {runner.result_of(one).outcome for one in given} == {Outcome.CANCELLED}
+        assert lines(tmp_path / "said") == ["cancelled"]
+
+
+def test_drain_waits_for_what_runs() -> None:
+    with watched() as runner:
+        runner.runner.submit([assignment("t.sleep", seconds=0.5)])
+        assert runner.runner.drain(20) == []
+        assert [result.outcome for result in runner.results] == [Outcome.SUCCEEDED]
+
+
+def test_drain_hands_back_what_does_not_end() -> None:
+    with watched(slots=1) as runner:
+        given = [assignment("t.sleep", seconds=600) for _ in range(3)]
+        runner.runner.submit(given)
+        until(runner.runner.running, "the first one's start")
+        back = runner.runner.drain(0.2)
+        assert {one.execution_id for one in back} == {one.execution_id for one in given}
+        assert runner.results == []
+
+
+def test_capacity_follows_the_measured_run_time() -> None:
+    with watched(slots=8, floor=200) as runner:
+        assert runner.runner.capacity_within(0.05) == 200
+        runner.run(*(assignment("t.noop") for _ in range(500)))
+        runner.runner.drain(5)
+        assert runner.runner.capacity_within(0.05) > 200
+    with watched(slots=8, floor=200) as runner:
+        runner.run(*(assignment("t.sleep", seconds=0.5) for _ in range(4)))
+        runner.runner.drain(5)
+        assert runner.runner.capacity_within(0.05) == 8
+        runner.runner.submit([assignment("t.sleep", seconds=20) for _ in range(12)])
+        assert until(lambda: runner.runner.free() == 0, "no free slot")
+        assert runner.runner.capacity_within(0.05) == 0
+
+
+def test_everything_dies_with_the_worker(tmp_path: Path) -> None:
+    """Killed with SIGKILL, so that nothing in it can clean up: child, grandchild, command and its child go too."""
+    path = tmp_path / "pids"
+    program = textwrap.dedent(
+        """
+        import sys, threading
+        from tests.runner_tools import SOURCES, assignment, watched
+        path = sys.argv[1]
+        with watched(slots=4) as runner:
+            shell = f'echo $$ >> {path}; sleep 600 & echo $! >> {path}; wait'
+            runner.runner.submit([
+                assignment("t.family", path=path),
+                assignment("t.sleep", seconds=600, path=path),
+                assignment({"type": "command", "argv": ["/bin/sh", "-c", shell]}),
+            ])
+            threading.Event().wait()
+        """
+    )
+    worker = subprocess.Popen([sys.executable, "-c", program, str(path)])
+    try:
+        pids = until(lambda: [int(pid) for pid in lines(path)] if len(lines(path)) == 4 else None, "four processes")
+        zygotes = [int(p) for p in Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()]
+        assert all(alive(pid) for pid in pids)
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    until(lambda: not any(alive(pid) for pid in [*pids, *zygotes]), "the end of all of them", 10)
+
+
+def test_close_leaves_no_process() -> None:
+    with watched() as runner:
+        (result,) = runner.run(assignment("t.sleep", seconds=0))
+        runner.runner.submit([assignment("t.sleep", seconds=600)])
+        until(runner.runner.running, "its start")
+    until(lambda: not alive(int(result.result_json or b"0")), "the child's end")
+
+
+def test_a_lost_zygote_is_replaced() -> None:
+    with watched(slots=2) as runner:
+        given = assignment("t.sleep", seconds=600)
+        runner.runner.submit([given])
+        until(runner.runner.running, "its start")
+        zygote = runner.runner.pool.code.zygote
+        assert zygote is not None
+        os.kill(zygote.pid, signal.SIGKILL)
+        assert runner.result_of(given).outcome is Outcome.CRASHED
+        (result,) = runner.run(assignment("t.noop"))
+        assert result.outcome is Outcome.SUCCEEDED
+
+
+def test_handlers_that_cannot_be_loaded_at_all_fail_their_jobs_clearly() -> None:
+    broken = type(SOURCES)(installed_apps=False, modules=("tests.runner_dying_module",))
+    with watched(sources=broken) as runner:
+        (result,) = runner.run(assignment("t.noop"))
+        assert result.outcome is Outcome.FAILED
+        assert result.error is not None
+        assert result.error["permanent"] is False
+        assert "could not be loaded" in result.error["message"]
