@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "apps.console.middleware.ContentSecurityPolicy",
 ]
 
 ROOT_URLCONF = "chronoweb.urls"
@@ -107,8 +108,33 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-LOGIN_URL = "admin:login"
+LOGIN_URL = "console:login"
 LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "console:login"
+
+_ACCENT = {
+    # The console's accent (static/console/tokens.css) from pale to dark.
+    "50": "240 244 255",
+    "100": "226 233 255",
+    "200": "200 213 255",
+    "300": "164 186 255",
+    "400": "124 156 255",
+    "500": "86 122 240",
+    "600": "61 98 224",
+    "700": "48 78 186",
+    "800": "40 64 150",
+    "900": "33 51 116",
+    "950": "20 31 74",
+}
+UNFOLD: dict[str, object] = {
+    "SITE_TITLE": "chronoweb",
+    "SITE_HEADER": "chronoweb",
+    "SITE_SUBHEADER": "administration",
+    "SITE_SYMBOL": "schedule",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": False,
+    "COLORS": {"primary": {shade: f"rgb({rgb.replace(' ', ', ')})" for shade, rgb in _ACCENT.items()}},
+}
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"

@@ -1,0 +1,19 @@
+"""Addresses of the console. A tenant stands in the URL, so that a copied link opens what its sender saw."""
+
+from django.contrib.auth.views import LoginView, LogoutView
+from django.urls import path
+
+from apps.console import views
+
+app_name = "console"
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("console/executions/", views.home),
+    path("t/<slug:slug>/executions/", views.executions, name="executions"),
+    path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
+    path(
+        "login/", LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True), name="login"
+    ),
+    path("login/<str:token>", views.login_by_link, name="login_by_link"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+]

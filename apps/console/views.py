@@ -1,0 +1,105 @@
+"""Pages. Each reads through a principal made from the person's membership; a foreign tenant or id is a 404."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+import redis
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from apps.console import detail, listing, login_links, rows, summary
+from apps.console.access import first_tenant_of, principal_of, tenants_of
+from apps.console.consumers import parse_state
+from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+from chronoweb.runtime.errors import NotFound
+
+_MOST_TENANTS_LISTED = 50
+
+
+def in_tenant(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Log in, then turn the URL's slug into a principal; NotFound becomes a 404."""
+
+    @require_GET
+    @never_cache
+    @login_required
+    @wraps(view)
+    def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponse:
+        try:
+            return view(request, principal_of(request.user, slug), **arguments)
+        except NotFound as error:
+            raise Http404(str(error)) from error
+
+    return wrapped
+
+
+def frame(request: HttpRequest, principal: Principal) -> dict[str, Any]:
+    """What every page's rail and header need; one query."""
+    others = tenants_of(request.user).exclude(slug=principal.tenant_slug).order_by("slug")[:_MOST_TENANTS_LISTED]
+    return {"principal": principal, "tenant_slug": principal.tenant_slug, "other_tenants": list(others)}
+
+
+@require_GET
+@never_cache
+@login_required
+def home(request: HttpRequest) -> HttpResponse:
+    """To the executions of the person's first tenant."""
+    tenant = first_tenant_of(request.user)
+    if tenant is None:
+        return render(request, "console/no_tenant.html")
+    return redirect("console:executions", slug=tenant.slug)
+
+
+@in_tenant
+def executions(request: HttpRequest, principal: Principal, **_: Any) -> HttpResponse:
+    """The live page."""
+    state = parse_state(request.GET.get("state", ""))
+    before = _uuid(request.GET.get("before", ""))
+    index, presented = rows.page(principal, now=SYSTEM_CLOCK.now(), state=state, before=before)
+    full = len(presented) == listing.SHOWN
+    context = frame(request, principal) | {
+        "rows": presented,
+        "state": state,
+        "state_label": rows.label(state) if state is not None else "",
+        "before": before,
+        "older": presented[-1].id if full else None,
+        "summary": summary.render(index, tenant_slug=principal.tenant_slug, chosen=state),
+        "nothing_yet": not index.newest and not index.upcoming and before is None,
+        "origin": f"{request.scheme}://{request.get_host()}",
+    }
+    return render(request, "console/executions.html", context)
+
+
+@in_tenant
+def execution(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponse:
+    """One execution."""
+    found = detail.read(principal, identity, now=SYSTEM_CLOCK.now())
+    return render(request, "console/execution.html", frame(request, principal) | {"detail": found})
+
+
+@require_GET
+@never_cache
+def login_by_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Log the holder of a one-time link in and show them the live page."""
+    try:
+        found = login_links.redeem(token)
+    except redis.RedisError:
+        found = login_links.Refused("login links do not work while Redis is away; log in by password")
+    if isinstance(found, login_links.Refused):
+        return render(request, "console/link_refused.html", {"why": found.why}, status=403)
+    login(request, found, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect(reverse("console:home"))
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

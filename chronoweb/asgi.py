@@ -1,0 +1,20 @@
+"""ASGI entry point: pages and REST over HTTP, the live console over WebSockets of this origin only."""
+
+import os
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chronoweb.settings")
+http = get_asgi_application()  # loads the apps, which the routing imports
+
+from apps.console.routing import websocket_urlpatterns  # noqa: E402  needs the loaded apps
+
+application = ProtocolTypeRouter(
+    {
+        "http": http,
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+    }
+)

@@ -1,0 +1,133 @@
+// Rows as they change. The server renders them; this file only places them, and never lets a row go backwards.
+import { search_rows } from "./console.js";
+import { localise } from "./times.js";
+
+const page = document.querySelector("[data-live-url]");
+const rows = page.querySelector("tbody[data-rows]");
+const mark = document.querySelector("[data-live]");
+const held = new Map(); // new rows that wait for a reader who has scrolled
+const heldButton = page.querySelector("[data-held]");
+const paged = "paged" in page.dataset; // an older page changes, and grows no rows
+const MOST_ROWS = 200;
+const HIDDEN_MS = 15000;
+
+const scrolled = () => window.scrollY > 120;
+const find = (id) => document.getElementById(`x-${id}`);
+
+function made(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html; // escaped by the server's templates, and CSP runs no inline script
+  localise(template.content);
+  search_rows(template.content);
+  return template.content.firstElementChild;
+}
+
+function flash(row) {
+  row.classList.add("flash");
+  row.addEventListener("animationend", () => row.classList.remove("flash"), { once: true });
+}
+
+function change(old, row) {
+  const version = Number(old.dataset.version);
+  if (row.version < version) return;
+  const fresh = made(row.html);
+  const focused = old.contains(document.activeElement);
+  old.replaceWith(fresh);
+  if (focused) fresh.querySelector("a[data-open]").focus({ preventScroll: true });
+  if (row.version > version) flash(fresh);
+}
+
+function add(row, { quiet = false } = {}) {
+  const fresh = made(row.html);
+  const later = [...rows.children].find((other) => other.dataset.id < row.id); // ids sort by due time
+  rows.insertBefore(fresh, later ?? null);
+  if (!quiet) flash(fresh);
+  while (rows.children.length > MOST_ROWS) rows.lastElementChild.remove();
+}
+
+function place(row) {
+  const old = find(row.id);
+  if (old) change(old, row);
+  else if (paged) return;
+  else if (held.has(row.id)) {
+    if (row.version >= held.get(row.id).version) held.set(row.id, row);
+  } else if (row.insert && scrolled()) held.set(row.id, row);
+  else if (row.insert) add(row);
+}
+
+function showHeld() {
+  heldButton.hidden = held.size === 0;
+  heldButton.textContent = `${held.size} new`;
+}
+
+function release({ quiet = false } = {}) {
+  for (const row of held.values()) add(row, { quiet });
+  held.clear();
+  showHeld();
+}
+
+function listPage(message) {
+  if (page.dataset.empty !== undefined && message.rows.some((row) => row.insert)) return location.reload();
+  if (message.type === "snapshot" && !paged) {
+    const fresh = new Set(message.rows.map((row) => row.id));
+    for (const row of [...rows.children]) if (!fresh.has(row.dataset.id)) row.remove();
+  }
+  message.rows.forEach(place);
+  showHeld();
+  const summary = page.querySelector("#summary");
+  if (message.summary && !paged) {
+    const focused = summary.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    summary.innerHTML = message.summary;
+    if (focused) summary.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  }
+}
+
+async function detailPage(message) {
+  const row = message.rows.find((each) => each.id === page.dataset.execution);
+  if (!row || row.version <= Number(page.dataset.version)) return;
+  page.dataset.version = row.version;
+  const answer = await fetch(location.href);
+  if (!answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const detail = document.importNode(fresh.querySelector("#detail"), true);
+  document.querySelector("#detail").replaceWith(detail);
+  localise(detail);
+}
+
+function say(state) {
+  mark.dataset.live = state;
+  mark.querySelector("span").textContent = state;
+}
+
+let socket = null;
+let failures = 0;
+let timer = null;
+
+function connect() {
+  clearTimeout(timer);
+  socket = new WebSocket(new URL(page.dataset.liveUrl + location.search, location.href.replace(/^http/, "ws")));
+  socket.onmessage = (event) => {
+    failures = 0;
+    say("live");
+    (rows ? listPage : detailPage)(JSON.parse(event.data));
+  };
+  socket.onclose = (event) => {
+    if (event.target !== socket) return;
+    say(document.hidden ? "paused" : "reconnecting");
+    failures += 1;
+    if (!document.hidden) timer = setTimeout(connect, Math.min(15000, 400 * 2 ** failures) * (0.5 + Math.random() / 2));
+  };
+}
+
+let sleep = null;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(sleep);
+  if (document.hidden) sleep = setTimeout(() => socket.close(), HIDDEN_MS);
+  else if (socket.readyState > WebSocket.OPEN) connect();
+});
+heldButton?.addEventListener("click", () => {
+  window.scrollTo({ top: 0 });
+  release({ quiet: true });
+});
+window.addEventListener("scroll", () => held.size && !scrolled() && release(), { passive: true });
+connect();
