@@ -28,8 +28,11 @@ def spawn(
     directory: Path | None = None,
     death_signal: signal.Signals,
     run_as: RunAs | None = None,
+    stdout: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start argv (argv[0] an absolute path) in a session of its own, output appended to log_path.
+
+    stdout: where standard output goes instead, such as subprocess.PIPE.
 
     The child gets death_signal when the *thread* that calls this ends (that is what Linux watches), so call
     it from a thread that lives as long as the child should. Its own session keeps a Ctrl-C in the terminal
@@ -46,8 +49,8 @@ def spawn(
             env=dict(environment),
             cwd=directory,
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            stdout=log if stdout is None else stdout,
+            stderr=log,
             start_new_session=True,
         )
 

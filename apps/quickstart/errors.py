@@ -17,3 +17,7 @@ class EmbeddedServiceMissing(ConfigurationError):
 
 class DataDirectoryInUse(Conflict):
     """A living process holds this data directory; the message names its pid."""
+
+
+class WebPortTaken(Conflict):
+    """Somebody listens on the port that the web process was to have; the message names it."""

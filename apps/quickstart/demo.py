@@ -1,0 +1,131 @@
+"""The demo tenant: its tasks, its administrator and its API key.
+
+The tasks are made once, together with the tenant. From then on they are the user's: what he changes stays changed
+and what he deletes stays deleted.
+"""
+
+import secrets
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+
+from apps.definitions.models import Task
+from apps.definitions.services import create_task, update_task
+from apps.quickstart.credentials import Credentials, read_credentials
+from apps.tenants import keys
+from apps.tenants.models import Membership, Role, Tenant
+from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+
+TENANT = "demo"
+ADMIN = "admin"
+SELF_PATH = "/livez"
+ACTOR = "quickstart"
+
+
+def prepare(*, url: str, data_dir: Path, clock: Clock = SYSTEM_CLOCK) -> Credentials:
+    """Make what is missing of the demo and write quickstart.json; harmless to repeat.
+
+    url: where the web process answers, without a slash at the end.
+    """
+    before = read_credentials(data_dir)
+    with transaction.atomic():
+        tenant, is_new = Tenant.objects.get_or_create(slug=TENANT, defaults={"name": "Demo"})
+        principal = Principal(tenant_id=tenant.id, tenant_slug=tenant.slug, role=Role.OWNER, actor=ACTOR)
+        if is_new:
+            for document in demo_tasks(url=url, now=clock.now()):
+                create_task(principal=principal, data=document)
+        elif before is not None and before.url != url:
+            _move_webhooks(principal, old=before.url, new=url)
+        password = _administrator(tenant, before)
+        api_key = before.api_key if before else ""
+        if keys.principal_of(api_key, now=clock.now()) is None:
+            api_key = keys.issue(tenant=tenant, name="quickstart", role=Role.OWNER)
+    credentials = Credentials(url, tenant.slug, api_key, ADMIN, password)
+    credentials.write(data_dir)
+    return credentials
+
+
+def demo_tasks(*, url: str, now: datetime) -> list[dict[str, Any]]:
+    """The documents of the demo's tasks, as the REST API would take them."""
+    soon = (now + timedelta(seconds=10)).replace(microsecond=0).isoformat()
+    return [
+        {
+            "name": "every-minute",
+            "description": "A cron schedule, exact to the millisecond: strict timing leaves no jitter.",
+            "tags": ["demo"],
+            "schedule": {"type": "cron", "expression": "* * * * *", "timezone": "UTC"},
+            "strict_timing": True,
+            "handler": {"type": "python", "name": "demo.noop"},
+        },
+        {
+            "name": "every-5-seconds",
+            "description": "Says hello from playground/tasks.py: edit that file and the next result shows it.",
+            "tags": ["demo"],
+            "schedule": {"type": "interval", "every_seconds": 5},
+            "catchup_seconds": 0,
+            "handler": {"type": "python", "name": "playground.hello"},
+            "parameters": {"name": "chronoweb"},
+        },
+        {
+            "name": "webhook-to-itself",
+            "description": "Asks chronoweb's own web process whether it is alive.",
+            "tags": ["demo"],
+            "schedule": {"type": "interval", "every_seconds": 20},
+            "catchup_seconds": 0,
+            "handler": {"type": "webhook", "url": url + SELF_PATH, "method": "GET"},
+            "timeout_seconds": 10,
+            "retry_policy": {"max_attempts": 3, "backoff": "fixed", "base_delay_seconds": 2},
+        },
+        {
+            "name": "third-time-lucky",
+            "description": "Fails twice, is tried again after two seconds each time, and then succeeds.",
+            "tags": ["demo"],
+            "schedule": {"type": "interval", "every_seconds": 30},
+            "catchup_seconds": 0,
+            "handler": {"type": "python", "name": "demo.flaky"},
+            "parameters": {"failures": 2},
+            "retry_policy": {"max_attempts": 4, "backoff": "fixed", "base_delay_seconds": 2},
+        },
+        {
+            "name": "invoice-with-a-comma",
+            "description": "Its amount cannot be read, now or later: after two attempts it is a dead letter.",
+            "tags": ["demo"],
+            "schedule": {"type": "interval", "every_seconds": 3600, "start_at": soon},
+            "catchup_seconds": 60,
+            "handler": {"type": "python", "name": "demo.invoice"},
+            "parameters": {"number": "2041", "amount": "12,50"},
+            "retry_policy": {"max_attempts": 2, "backoff": "fixed", "base_delay_seconds": 2},
+        },
+    ]
+
+
+def administrator() -> AbstractBaseUser:
+    """The account that `prepare` made."""
+    return get_user_model().objects.get(username=ADMIN)
+
+
+def _administrator(tenant: Tenant, before: Credentials | None) -> str:
+    """Make the account where it is missing; returns the password that quickstart gave it."""
+    password = before.admin_password if before else secrets.token_urlsafe(15)
+    users = get_user_model().objects
+    user = users.filter(username=ADMIN).first()
+    if user is None:
+        user = users.create_superuser(username=ADMIN, password=password)
+    elif before is None:
+        # The file was lost: what it said cannot be known, so a new one is said.
+        user.set_password(password)
+        user.save(update_fields=["password"])
+    Membership.objects.get_or_create(tenant=tenant, user=user, defaults={"role": Role.OWNER})
+    return password
+
+
+def _move_webhooks(principal: Principal, *, old: str, new: str) -> None:
+    """The web process answers elsewhere than last time: tasks that call it follow."""
+    for task in Task.objects.filter(tenant_id=principal.tenant_id, deleted_at=None, handler__url=old + SELF_PATH):
+        handler = {**task.handler, "url": new + SELF_PATH}
+        update_task(principal=principal, task_id=task.id, data={"handler": handler}, partial=True)
