@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass, field
 
 import psycopg
+from django.conf import settings
 from prometheus_client import Counter
 
 from apps.executions import store
@@ -18,6 +19,7 @@ from apps.worker.backlog import Backlog
 from apps.worker.claimer import Claimer
 from apps.worker.completer import Completer
 from apps.worker.envelope import WORKER_HEADER, EnvelopeError, decode
+from apps.worker.handlers.sources import HandlerSources
 from apps.worker.live_state import LiveState
 from apps.worker.presence import Presence
 from apps.worker.runner import Runner
@@ -81,6 +83,7 @@ class Worker:
         self.runner = Runner(
             slots=self.slots,
             on_results=self.completer.ended,
+            sources=HandlerSources(playground=str(settings.BASE_DIR / "playground" / "tasks.py")),
             allowed_networks=self.config.outbound_allowed_networks,
             floor=self.slots,
         )

@@ -52,7 +52,7 @@ WHERE e.scheduled_at = v.s AND e.id = v.id
 WITH w AS (
     DELETE FROM slot_waiters w USING (
         SELECT DISTINCT ON (k.key) x.key, x.scheduled_at, x.execution_id
-        FROM unnest(%(keys)s) k(key)
+        FROM unnest(%(keys)s::text[]) k(key)
         CROSS JOIN LATERAL (
             SELECT * FROM slot_waiters q WHERE q.key = k.key ORDER BY q.scheduled_at, q.execution_id LIMIT 1) x
         WHERE NOT EXISTS (SELECT 1 FROM slots s WHERE s.key = k.key)
