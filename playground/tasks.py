@@ -23,5 +23,5 @@ def picky(context: TaskContext, *, amount: float) -> dict[str, Any]:
 
 @task_handler("playground.wait", isolation="async")
 async def wait(context: TaskContext, *, seconds: float = 1.0) -> None:
-    """Thousands of these fit on the worker's event loop, where they wait without a process each."""
+    """Runs on the worker's event loop: it waits there without a process of its own."""
     await asyncio.sleep(seconds)

@@ -6,20 +6,19 @@ thread and only hand it things to do. Results go to `on_results`, in batches, on
 
 import itertools
 import logging
-import os
 import selectors
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from apps.executions.states import Outcome
 from apps.worker.children.estimates import SHORT_SECONDS
-from apps.worker.children.pool import SHORT_CHILDREN, ProcessPool
+from apps.worker.children.placement import SHORT_CHILDREN
+from apps.worker.children.pool import ProcessPool
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.inline import InlineJobs
 from apps.worker.jobs import Assignment, Job, Report, RunResult
+from apps.worker.mailbox import Mailbox
 from apps.worker.routing import Router
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -55,12 +54,8 @@ class Runner:
         self._floor = floor
         self._clock = clock
         self._selector = selectors.DefaultSelector()
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._selector.register(self._wake_fd, selectors.EVENT_READ, self._woken)
-        self._awake = False
-        self._inbox: deque[Callable[[], None]] = deque()
+        self._mailbox = Mailbox(self._selector)
         self._lock = threading.Lock()
-        self._wake_lock = threading.Lock()
         self._by_id: dict[bytes, list[Job]] = {}
         self._outstanding = 0
         self._all_ended = threading.Condition(self._lock)
@@ -92,7 +87,7 @@ class Runner:
             self._outstanding += len(jobs)
             for job in jobs:
                 self._by_id.setdefault(job.assignment.execution_id, []).append(job)
-        self._post(lambda: self._router.queue(jobs))
+        self._mailbox.post(lambda: self._router.queue(jobs))
 
     @property
     def alive(self) -> bool:
@@ -121,14 +116,14 @@ class Runner:
         with self._lock:
             jobs = list(self._by_id.get(execution_id, ()))
         if jobs:
-            self._post(lambda: self._stop(jobs))
+            self._mailbox.post(lambda: self._stop(jobs))
         return bool(jobs)
 
     def running(self) -> list[tuple[bytes, int]]:
         """(execution id, started_at_us) of what runs at this moment."""
         if not self.alive or self._closing:
             return []
-        return self._call(lambda: self.pool.running() + self._router.running_in_worker())
+        return self._mailbox.call(lambda: self.pool.running() + self._router.running_in_worker(), timeout_seconds=10)
 
     def drain(self, deadline_seconds: float) -> list[Assignment]:
         """Wait for everything submitted to end. What has not by the deadline is stopped and handed back.
@@ -138,7 +133,7 @@ class Runner:
         """
         if self._wait_all(deadline_seconds):
             return []
-        self._post(self._hand_back)
+        self._mailbox.post(self._hand_back)
         self._wait_all(HAND_BACK_SECONDS)
         handed_back, self._handed_back = self._handed_back, []
         return handed_back
@@ -149,7 +144,7 @@ class Runner:
             self._closing = True
             return
         self._closing = True
-        self._wake()
+        self._mailbox.wake()
         self._thread.join()
 
     # On the runner's thread
@@ -183,18 +178,13 @@ class Runner:
             self.inline.close()
             self.pool.close()
             self._selector.close()
-            with self._wake_lock:
-                os.close(self._wake_fd)
-                self._wake_fd = -1
+            self._mailbox.close()
 
     def _round(self) -> None:
         timeout = TICK_SECONDS if self._outstanding else IDLE_SECONDS
         for key, mask in self._selector.select(timeout):
             key.data(mask)
-        self._awake = True
-        self._read_inbox()
-        self._awake = False
-        self._read_inbox()  # what was posted between the last look and the line above woke nobody
+        self._mailbox.read()
         now = self._clock.monotonic()
         if now >= self._tick_at:
             self._tick_at = now + TICK_SECONDS
@@ -202,10 +192,6 @@ class Runner:
             self._give_up(now)
         self._router.pump(now)
         self._deliver()
-
-    def _read_inbox(self) -> None:
-        while self._inbox:
-            self._inbox.popleft()()
 
     def _deliver(self) -> None:
         if not self._results:
@@ -237,7 +223,7 @@ class Runner:
             self._router.leave(job)
             self.ended(job, report.outcome, job.started_us, finished, report.result_json, report.error)
 
-        self._post(finish)
+        self._mailbox.post(finish)
 
     def _stop(self, jobs: Sequence[Job]) -> None:
         now = self._clock.monotonic()
@@ -256,27 +242,6 @@ class Runner:
         for job in jobs:
             job.released = True
         self._stop(jobs)
-
-    # Between the threads
-
-    def _post(self, act: Callable[[], None]) -> None:
-        self._inbox.append(act)
-        if not self._awake:
-            self._wake()
-
-    def _wake(self) -> None:
-        # An abandoned thread may report long after the end; the descriptor's number may be another file's by then.
-        with self._wake_lock:
-            if self._wake_fd >= 0:
-                os.eventfd_write(self._wake_fd, 1)
-
-    def _woken(self, _mask: int) -> None:
-        os.eventfd_read(self._wake_fd)
-
-    def _call(self, act: Callable[[], Any]) -> Any:
-        answer: Future[Any] = Future()
-        self._post(lambda: answer.set_result(act()))
-        return answer.result(timeout=10)
 
     def _wait_all(self, seconds: float) -> bool:
         with self._lock:

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from apps.executions.states import Outcome
 from apps.worker.children.code import LoadedCode
-from apps.worker.children.estimates import SHORT_SECONDS, Estimates
+from apps.worker.children.estimates import Estimates
 from apps.worker.children.framing import BEGUN
 from apps.worker.children.handle import ChildHandle
+from apps.worker.children.placement import SHORT_CHILDREN, choose, should_grow
 from apps.worker.children.zygote_client import ZygoteClient, death_words
 from apps.worker.handlers.report import make_error
 from apps.worker.handlers.sources import HandlerSources
@@ -20,10 +21,6 @@ from apps.worker.jobs import Job
 from chronoweb.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
-SHORT_CHILDREN = 2
-"""So many children serve short jobs; more only where others are busy with long ones."""
-GROW_AFTER_SECONDS = 0.005
-"""Jobs of unknown length get another child once they wait and nothing has ended for this long."""
 OVERDUE_SECONDS = 0.02
 """A job that holds up others behind it this long has them taken back."""
 IDLE_SECONDS = 60.0
@@ -67,7 +64,7 @@ class ProcessPool:
     def place(self, job: Job, now: float, *, slot_free: bool) -> bool:
         """Hand the job to a child, if one can take it now. slot_free: whether an idle child may become busy."""
         cost = self.estimates.expected(job.name)
-        child = self._choose(cost, slot_free) or self._grow(job, cost, now, slot_free)
+        child = choose(self._children, cost, slot_free=slot_free) or self._grow(job, now, slot_free)
         if child is None:
             return False
         child.hand(job, cost)
@@ -81,36 +78,12 @@ class ProcessPool:
                 self._selector.modify(child.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, child.on_ready)
         self._to_send.clear()
 
-    def _choose(self, cost: float, slot_free: bool) -> ChildHandle | None:
-        best, lanes = None, 0
-        for child in self._children.values():
-            if not child.open or (not child.held and not slot_free):
-                continue
-            if cost < SHORT_SECONDS:
-                if child.long_jobs:
-                    continue
-                lanes += 1
-            if child.takes(cost) and (best is None or child.load < best.load):
-                best = child
-            if lanes == SHORT_CHILDREN:
-                break
-        return best
-
-    def _grow(self, job: Job, cost: float, now: float, slot_free: bool) -> ChildHandle | None:
+    def _grow(self, job: Job, now: float, slot_free: bool) -> ChildHandle | None:
         zygote = self.code.zygote
-        total = len(self._children)
-        if zygote is None or not slot_free or total >= self._slots:
+        if zygote is None or not slot_free or len(self._children) >= self._slots:
             return None
-        starting = sum(1 for child in self._children.values() if not child.started)
-        if total >= SHORT_CHILDREN:
-            if starting >= max(1, total - starting):
-                return None
-            known_long = cost >= SHORT_SECONDS and self.estimates.known(job.name)
-            if not known_long and now - max(job.submitted, self._progress_at) < GROW_AFTER_SECONDS:
-                return None
-            lanes = sum(1 for child in self._children.values() if child.open and not child.long_jobs)
-            if cost < SHORT_SECONDS and lanes >= SHORT_CHILDREN:
-                return None
+        if not should_grow(self._children, job, self.estimates, now=now, progress_at=self._progress_at):
+            return None
         return self._fork(zygote)
 
     def _fork(self, zygote: ZygoteClient) -> ChildHandle:
