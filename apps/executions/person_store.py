@@ -128,3 +128,25 @@ def _chunks(moves: Sequence[Move]) -> Iterator[tuple[int, list[Move]]]:
     for day, positions in ids.by_day([m.row.id for m in moves]):
         for start in range(0, len(positions), CHUNK):
             yield day, [moves[p] for p in positions[start : start + CHUNK]]
+
+
+def lock_one(connection: psycopg.Connection, *, identity: UUID, tenant_id: UUID) -> Pending | None:
+    """One execution of the tenant, in whatever state; None if there is none."""
+    scheduled = ids.scheduled_at(identity)
+    if scheduled is None:
+        return None
+    found = _pending(connection, "lock_one", {"id": identity, "scheduled": scheduled, "tenant": tenant_id})
+    return found[0] if found else None
+
+
+def act(connection: psycopg.Connection, statement: str, row: Pending, **parameters: Any) -> bool:
+    """Run `replay`, `discard` or `request_cancel` on a locked row; False if it was not in the state for it."""
+    where = {"id": UUID(bytes=row.id), "scheduled": ids.from_us(row.scheduled_us)}
+    found = connection.execute(named_sql(statement, ids.day(row.id)), parameters | where)
+    return found.fetchone() is not None
+
+
+def task_is_deleted(connection: psycopg.Connection, *, task_id: UUID) -> bool:
+    """Whether dispatch refuses everything of the task for good."""
+    row = connection.execute(named_sql("task_is_deleted"), {"task": task_id}).fetchone()
+    return row == (True,)

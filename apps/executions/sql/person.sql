@@ -99,3 +99,63 @@ WITH u AS (
     SELECT scheduled_at, id, tenant_id, source, {SCHEDULED}, token, %(actor)s, reason FROM u WHERE reason IS NOT NULL
 )
 SELECT id FROM u
+
+-- name: lock_one
+-- One execution of a tenant, whatever its state, locked.
+SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
+    e.origin, e.attempt, e.slot_key
+FROM executions e
+WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.tenant_id = %(tenant)s
+FOR UPDATE
+
+-- name: replay
+-- A person sends a dead letter round again: due now, with a fresh budget of attempts after those it has had.
+WITH u AS (
+    UPDATE {executions} e SET
+        status = {SCHEDULED},
+        hold = {HOLD_NONE},
+        run_at = clock_timestamp(),
+        wake_at = clock_timestamp(),
+        finished_at = NULL,
+        cancel_requested_at = NULL,
+        max_attempts = e.attempt + %(attempts)s,
+        version = e.version + 1
+    WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.status = {DEAD_LETTER}
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.token
+), d AS (
+    DELETE FROM dead_letters d USING u WHERE d.execution_id = u.id
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, {DEAD_LETTER}, {SCHEDULED}, token, %(actor)s, %(reason)s FROM u
+)
+SELECT id FROM u
+
+-- name: discard
+-- A person gives a dead letter up.
+WITH u AS (
+    UPDATE {executions} e SET status = {CANCELLED}, finished_at = clock_timestamp(), version = e.version + 1
+    WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.status = {DEAD_LETTER}
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.token
+), d AS (
+    DELETE FROM dead_letters d USING u WHERE d.execution_id = u.id
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, {DEAD_LETTER}, {CANCELLED}, token, %(actor)s, %(reason)s FROM u
+)
+SELECT id FROM u
+
+-- name: request_cancel
+-- Ask the worker that has it to stop; its worker, or the watchdog, ends it.
+WITH u AS (
+    UPDATE {executions} e SET cancel_requested_at = clock_timestamp(), version = e.version + 1
+    WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.status IN {IN_ACTIVE}
+      AND e.cancel_requested_at IS NULL
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.token, e.status
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, status, status, token, %(actor)s, %(reason)s FROM u
+)
+SELECT id FROM u
+
+-- name: task_is_deleted
+SELECT EXISTS (SELECT 1 FROM holds WHERE target_id = %(task)s AND reason = {HOLD_DELETED})
