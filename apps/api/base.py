@@ -1,0 +1,90 @@
+"""What every view of the API shares."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rest_framework.exceptions import NotAuthenticated, PermissionDenied
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api import problems
+from apps.api.authentication import BearerKey
+from apps.api.parsing import StrictJsonParser
+from apps.definitions import json_values
+from apps.tenants.models import Role
+from apps.tenants.principal import Principal
+from chronoweb.runtime.errors import InvalidInput, InvalidInputs, NotFound
+
+
+class JsonAlways(BaseContentNegotiation):
+    """One representation, whatever Accept says: browsers and careless clients get JSON as well."""
+
+    def select_parser(self, request: Any, parsers: Any) -> Any:
+        kind = (request.content_type or "").split(";")[0].strip().lower()
+        return next((parser for parser in parsers if parser.media_type == kind), None)
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class PublicView(APIView):
+    """Speaks JSON and problem details; asks nobody who they are."""
+
+    authentication_classes: Any = []
+    permission_classes: Any = []
+    parser_classes = [StrictJsonParser]
+    renderer_classes = [JSONRenderer]
+    content_negotiation_class = JsonAlways
+    metadata_class = None
+
+    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
+        if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
+            # Without a length DRF takes the body for empty. The parser reads to the end anyhow.
+            request.META.setdefault("CONTENT_LENGTH", "1")
+        return super().initialize_request(request, *args, **kwargs)
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        return problems.handle
+
+
+class ApiView(PublicView):
+    """For holders of an API key: viewers read, operators write too."""
+
+    authentication_classes: Any = [BearerKey]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if not isinstance(request.user, Principal):
+            raise NotAuthenticated("an API key is needed: Authorization: Bearer <API key>")
+        needed = self.needed_role(request)
+        if not request.user.may(needed):
+            raise PermissionDenied(f"this needs the role {needed.value}; the key's role is {request.user.role.value}")
+
+    def needed_role(self, request: Request) -> Role:
+        """The least role for this request."""
+        return Role.VIEWER if request.method in ("GET", "HEAD") else Role.OPERATOR
+
+
+class UnknownRoute(PublicView):
+    """Everything below /api/ that is not there."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise NotFound(f"no such route: {request.path[:200]}")
+
+
+def body_object(request: Request, *, fields: tuple[str, ...]) -> dict[str, Any]:
+    """The body, which must be an object of these fields alone; no body is an empty object."""
+    data = request.data if request.data else {}
+    if not isinstance(data, dict):
+        raise InvalidInput("", data, "must be a JSON object", ", ".join(fields) or "{}")
+    unknown = [
+        InvalidInput(f"/{json_values.escape(name)}", data[name], "is not a field here", ", ".join(fields))
+        for name in data
+        if name not in fields
+    ]
+    if unknown:
+        raise InvalidInputs(unknown)
+    return data

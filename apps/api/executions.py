@@ -1,0 +1,106 @@
+"""/api/v1/executions and /api/v1/admin/dlq"""
+
+from uuid import UUID
+
+from django.db import connection as django_connection
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api import queries, representations
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.api.idempotency import once
+from apps.api.pagination import page_request
+from apps.executions import person_store, selectors, services
+from chronoweb.runtime import postgres
+
+FILTERS = ("task_id", "status", "since", "until")
+
+
+class Executions(ApiView):
+    """Latest scheduled first; without `since`, of the last selectors.DEFAULT_DAYS_BACK days and all that is ahead."""
+
+    def get(self, request: Request) -> Response:
+        queries.refuse_unknown(request, (*FILTERS, "limit", "cursor"))
+        page = page_request(request, filters=FILTERS)
+        wanted = selectors.Filter(
+            task_id=queries.identity(request, "task_id"),
+            statuses=queries.statuses(request, "status"),
+            since=queries.moment(request, "since"),
+            until=queries.moment(request, "until"),
+        )
+        now = person_store.database_now(postgres.raw(django_connection))
+        found = selectors.executions(principal(request), wanted, now=now, below=page.below, limit=page.limit + 1)
+        shown = found[: page.limit]
+        items = [representations.execution(row) for row in shown]
+        return Response(page.answer(found, items, shown[-1].id if shown else None))
+
+
+class OneExecution(ApiView):
+    def get(self, request: Request, execution_id: UUID) -> Response:
+        return _detail(request, execution_id)
+
+
+class RetryExecution(ApiView):
+    """A dead letter goes round again under its id; what ended otherwise gets a new execution."""
+
+    def post(self, request: Request, execution_id: UUID) -> Response:
+        body_object(request, fields=())
+
+        def act() -> Response:
+            return _detail(request, services.retry(principal=principal(request), execution_id=execution_id), status=202)
+
+        return once(request, act)
+
+
+class CancelExecution(ApiView):
+    def post(self, request: Request, execution_id: UUID) -> Response:
+        body_object(request, fields=())
+        services.cancel(principal=principal(request), execution_id=execution_id)
+        return _detail(request, execution_id)
+
+
+class DeadLetters(ApiView):
+    def get(self, request: Request) -> Response:
+        queries.refuse_unknown(request, ("task_id", "limit", "cursor"))
+        page = page_request(request, filters=("task_id",))
+        found = selectors.dead_letters(
+            principal(request),
+            task_id=queries.identity(request, "task_id"),
+            below=page.below,
+            limit=page.limit + 1,
+        )
+        shown = found[: page.limit]
+        items = [
+            {
+                **representations.execution(row.execution),
+                "fingerprint": row.letter.fingerprint,
+                "since": representations.moment(row.letter.since),
+            }
+            for row in shown
+        ]
+        return Response(page.answer(found, items, shown[-1].letter.execution_id if shown else None))
+
+
+class DeadLetter(ApiView):
+    def delete(self, request: Request, execution_id: UUID) -> Response:
+        reason = body_object(request, fields=("reason",)).get("reason") or queries.text(request, "reason") or ""
+        services.discard(principal=principal(request), execution_id=execution_id, reason=reason)
+        return Response(status=204)
+
+
+class ReplayDeadLetter(ApiView):
+    def post(self, request: Request, execution_id: UUID) -> Response:
+        body_object(request, fields=())
+
+        def act() -> Response:
+            services.replay(principal=principal(request), execution_id=execution_id)
+            return _detail(request, execution_id, status=202)
+
+        return once(request, act)
+
+
+def _detail(request: Request, execution_id: UUID, *, status: int = 200) -> Response:
+    row = selectors.execution(principal(request), execution_id)
+    location = {"Location": f"/api/v1/executions/{execution_id}"} if status == 202 else None
+    return Response(representations.execution_detail(row), status=status, headers=location)

@@ -1,0 +1,111 @@
+"""How the API shows things. Times are ISO 8601 in UTC, states are words."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from apps.definitions.models import Task
+from apps.definitions.versions import document_of
+from apps.executions import selectors
+from apps.executions.models import Attempt, Execution, ExecutionEvent
+from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
+
+
+def moment(value: datetime | None) -> str | None:
+    return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def task(row: Task) -> dict[str, Any]:
+    return {
+        "id": str(row.id),
+        **document_of(row),
+        "version": row.version,
+        "paused_at": moment(row.paused_at),
+        "paused_note": row.paused_note,
+        "next_fire_at": moment(row.next_fire_at),
+        "created_at": moment(row.created_at),
+        "updated_at": moment(row.updated_at),
+    }
+
+
+def execution(row: Execution) -> dict[str, Any]:
+    """reason: why it is not running although it should, or why it ended as it did, where its error or hold says so."""
+    hold = Hold(row.hold)
+    return {
+        "id": str(row.id),
+        "task_id": str(row.task_id),
+        "task_name": row.task_version.name,
+        "task_version": row.task_version.number,
+        "status": row.state.word,
+        "hold": None if hold is Hold.NONE else hold.word,
+        "reason": _reason(row, hold),
+        "scheduled_at": moment(row.scheduled_at),
+        "run_at": moment(row.run_at),
+        "nominal_at": moment(row.nominal_at),
+        "created_at": moment(row.created_at),
+        "started_at": moment(row.started_at),
+        "finished_at": moment(row.finished_at),
+        "cancel_requested_at": moment(row.cancel_requested_at),
+        "attempt": row.attempt,
+        "max_attempts": row.max_attempts,
+        "priority": row.priority,
+        "class": ExecutionClass(row.class_index).word,
+        "origin": Origin(row.origin).word,
+        "rerun_of": None if row.rerun_of is None else str(row.rerun_of),
+        "idempotency_key": row.idempotency_key,
+        "parameters": row.parameters,
+        "result": row.result,
+        "error": row.error,
+        "fencing_token": row.token,
+        "version": row.version,
+    }
+
+
+def _reason(row: Execution, hold: Hold) -> str | None:
+    if hold is not Hold.NONE:
+        return {
+            Hold.PAUSED: "its task is paused",
+            Hold.DELETED: "its task is deleted",
+            Hold.FROZEN: "its tenant, or the installation, is frozen",
+            Hold.OVERLAP: "an earlier execution of its task still runs",
+        }[hold]
+    if row.error is not None and row.state in (Status.RETRYING, Status.DEAD_LETTER):
+        return row.error.get("message") if isinstance(row.error, dict) else None
+    if row.cancel_requested_at is not None and row.finished_at is None:
+        return "asked to stop"
+    return None
+
+
+def execution_detail(row: Execution) -> dict[str, Any]:
+    events = selectors.events_of(row)
+    shown = execution(row)
+    if shown["reason"] is None and events and events[-1].target == row.status:
+        shown["reason"] = events[-1].reason
+    return {
+        **shown,
+        "attempts": [attempt(each) for each in selectors.attempts_of(row)],
+        "events": [event(each) for each in events],
+    }
+
+
+def attempt(row: Attempt) -> dict[str, Any]:
+    return {
+        "attempt": row.attempt,
+        "outcome": Outcome(row.outcome).word,
+        "worker_id": row.worker_id,
+        "fencing_token": row.token,
+        "due_at": moment(row.due_at),
+        "started_at": moment(row.started_at),
+        "finished_at": moment(row.finished_at),
+        "error": row.error,
+    }
+
+
+def event(row: ExecutionEvent) -> dict[str, Any]:
+    return {
+        "at": moment(row.at),
+        "from": None if row.source is None else Status(row.source).word,
+        "to": Status(row.target).word,
+        "actor": row.actor,
+        "reason": row.reason,
+        "fencing_token": row.token,
+    }

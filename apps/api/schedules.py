@@ -1,0 +1,49 @@
+"""/api/v1/schedules: what a schedule would do, before it is anybody's."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api import representations
+from apps.api.base import ApiView
+from apps.definitions import json_values
+from apps.definitions.occurrences import TZDATA_VERSION, Schedule, describe, occurrences
+from apps.definitions.schedule_input import Reader
+from apps.tenants.models import Role
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+
+DEFAULT_COUNT = 5
+LARGEST_COUNT = 1000
+_OWN = ("after", "count")
+
+
+class PreviewSchedule(ApiView):
+    """The first `count` occurrences after `after` (exclusive; now if it is not given). Writes nothing."""
+
+    def needed_role(self, request: Request) -> Role:
+        return Role.VIEWER
+
+    def post(self, request: Request) -> Response:
+        data = request.data if request.data else {}
+        if not isinstance(data, dict):
+            raise InvalidInput("", data, "must be a JSON object", "the fields of a schedule, after, count")
+        errors = list(json_values.problems(data))
+        own = Reader({name: data.get(name) for name in _OWN})
+        count = own.whole("count", 1, LARGEST_COUNT) or DEFAULT_COUNT
+        zone_name = data.get("timezone") if isinstance(data.get("timezone"), str) else "UTC"
+        try:
+            schedule = Schedule.parse({name: value for name, value in data.items() if name not in _OWN})
+        except InvalidInputs as found:
+            errors += found.errors
+            zone_name = None
+        after = own.moment("after", zone_name, last_pass=False) or SYSTEM_CLOCK.now()
+        if errors + own.errors:
+            raise InvalidInputs(errors + own.errors)
+        return Response(
+            {
+                "fire_times": [representations.moment(at) for at in occurrences(schedule, after=after, limit=count)],
+                "description": describe(schedule),
+                "timezone": schedule.timezone,
+                "tzdata": TZDATA_VERSION,
+            }
+        )

@@ -1,0 +1,122 @@
+"""/api/v1/tasks"""
+
+import re
+from typing import Any
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api import queries, representations
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.api.idempotency import once
+from apps.api.pagination import page_request
+from apps.definitions import selectors, services
+from apps.definitions.models import Task
+from apps.executions import selectors as ledger
+
+FILTERS = ("search", "tag", "paused", "name")
+_ETAG = re.compile(r'\s*(?:W/)?"(\d{1,9})"\s*', re.ASCII)
+
+
+def _shown(task: Task, *, status: int = 200) -> Response:
+    headers = {"ETag": f'"{task.version}"'}
+    if status == 201:
+        headers["Location"] = f"/api/v1/tasks/{task.id}"
+    return Response(representations.task(task), status=status, headers=headers)
+
+
+def _expected_version(request: Request) -> int | None:
+    """The version that If-Match demands; one that no task has when it cannot be read: then nothing matches."""
+    text = request.headers.get("If-Match")
+    if text is None or text.strip() == "*":
+        return None
+    match = _ETAG.fullmatch(text)
+    return int(match[1]) if match else -1
+
+
+class Tasks(ApiView):
+    def get(self, request: Request) -> Response:
+        queries.refuse_unknown(request, (*FILTERS, "limit", "cursor"))
+        page = page_request(request, filters=FILTERS)
+        rows = selectors.tasks(
+            principal(request),
+            search=queries.text(request, "search"),
+            name=queries.text(request, "name"),
+            tag=queries.text(request, "tag"),
+            paused=queries.boolean(request, "paused"),
+        )
+        if page.below is not None:
+            rows = rows.filter(id__lt=page.below)
+        found = list(rows.order_by("-id")[: page.limit + 1])
+        shown = found[: page.limit]
+        items = [representations.task(row) for row in shown]
+        return Response(page.answer(found, items, shown[-1].id if shown else None))
+
+    def post(self, request: Request) -> Response:
+        def create() -> Response:
+            return _shown(services.create_task(principal=principal(request), data=request.data), status=201)
+
+        return once(request, create)
+
+
+class OneTask(ApiView):
+    def get(self, request: Request, task_id: UUID) -> Response:
+        return _shown(selectors.task(principal(request), task_id))
+
+    def put(self, request: Request, task_id: UUID) -> Response:
+        return self._update(request, task_id, partial=False)
+
+    def patch(self, request: Request, task_id: UUID) -> Response:
+        return self._update(request, task_id, partial=True)
+
+    def delete(self, request: Request, task_id: UUID) -> Response:
+        services.delete_task(principal=principal(request), task_id=task_id)
+        return Response(status=204)
+
+    def _update(self, request: Request, task_id: UUID, *, partial: bool) -> Response:
+        task = services.update_task(
+            principal=principal(request),
+            task_id=task_id,
+            data=request.data,
+            partial=partial,
+            expected_version=_expected_version(request),
+        )
+        return _shown(task)
+
+
+class PauseTask(ApiView):
+    def post(self, request: Request, task_id: UUID) -> Response:
+        note = body_object(request, fields=("note",)).get("note") or ""
+        return _shown(services.pause_task(principal=principal(request), task_id=task_id, note=note))
+
+
+class ResumeTask(ApiView):
+    def post(self, request: Request, task_id: UUID) -> Response:
+        body_object(request, fields=())
+        return _shown(services.resume_task(principal=principal(request), task_id=task_id))
+
+
+class TriggerTask(ApiView):
+    def post(self, request: Request, task_id: UUID) -> Response:
+        given: dict[str, Any] = body_object(request, fields=("run_at", "parameters", "idempotency_key"))
+
+        def act() -> Response:
+            made = services.trigger(principal=principal(request), task_id=task_id, **given)
+            row = ledger.execution(principal(request), made)
+            location = {"Location": f"/api/v1/executions/{made}"}
+            return Response(representations.execution(row), status=202, headers=location)
+
+        return once(request, act)
+
+
+class TriggerBatch(ApiView):
+    def post(self, request: Request, task_id: UUID) -> Response:
+        items = body_object(request, fields=("items",)).get("items")
+
+        def act() -> Response:
+            made = services.trigger_batch(principal=principal(request), task_id=task_id, items=items)
+            return Response({"items": [{"id": str(identity)} for identity in made]}, status=202)
+
+        return once(request, act)

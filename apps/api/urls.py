@@ -1,0 +1,24 @@
+"""Everything below /api/."""
+
+from django.urls import path, re_path
+
+from apps.api import executions, schedules, tasks
+from apps.api.base import UnknownRoute
+
+urlpatterns = [
+    path("v1/tasks", tasks.Tasks.as_view()),
+    path("v1/tasks/<uuid:task_id>", tasks.OneTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/pause", tasks.PauseTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/resume", tasks.ResumeTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/trigger", tasks.TriggerTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/trigger-batch", tasks.TriggerBatch.as_view()),
+    path("v1/schedules/preview", schedules.PreviewSchedule.as_view()),
+    path("v1/executions", executions.Executions.as_view()),
+    path("v1/executions/<uuid:execution_id>", executions.OneExecution.as_view()),
+    path("v1/executions/<uuid:execution_id>/retry", executions.RetryExecution.as_view()),
+    path("v1/executions/<uuid:execution_id>/cancel", executions.CancelExecution.as_view()),
+    path("v1/admin/dlq", executions.DeadLetters.as_view()),
+    path("v1/admin/dlq/<uuid:execution_id>", executions.DeadLetter.as_view()),
+    path("v1/admin/dlq/<uuid:execution_id>/replay", executions.ReplayDeadLetter.as_view()),
+    re_path(r"^.*$", UnknownRoute.as_view()),
+]
