@@ -11,6 +11,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chronoweb.settings")
 http = get_asgi_application()  # loads the apps, which the routing imports
 
 from apps.console.routing import websocket_urlpatterns  # noqa: E402  needs the loaded apps
+from chronoweb.runtime import checks  # noqa: E402  likewise
+
+checks.refuse_to_serve()
 
 application = ProtocolTypeRouter(
     {

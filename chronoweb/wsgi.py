@@ -5,4 +5,8 @@ import os
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chronoweb.settings")
-application = get_wsgi_application()
+application = get_wsgi_application()  # loads the apps, and with them the checks
+
+from chronoweb.runtime import checks  # noqa: E402  needs the loaded apps
+
+checks.refuse_to_serve()

@@ -3,11 +3,14 @@ from typing import Any
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
+from chronoweb.runtime import checks
+
 
 class ExecutionsConfig(AppConfig):
     name = "apps.executions"
 
     def ready(self) -> None:
+        checks.register_all()
         post_migrate.connect(_make_partitions, sender=self)
 
 

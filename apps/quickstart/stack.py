@@ -86,10 +86,10 @@ class Stack:
 
     def _announce(self, progress: Progress, login_path: str) -> None:
         """From a thread, while the supervisor has the main one: say when the web process answers, and how to get in."""
-        if not web_process.answers(self.url, seconds=_WEB_SECONDS, clock=self.clock):
+        while not web_process.answers(self.url, seconds=_WEB_SECONDS, clock=self.clock):
             log = self.logs / "web.log"
-            logger.warning("the web process does not answer. The end of %s:\n%s", log, child_process.last_lines(log))
-            return
+            end = child_process.last_lines(log, 5)
+            logger.warning("the web process does not answer yet. The end of %s:\n%s", log, end)
         progress.step(f"web, preloader, dispatcher, watchdog and {self.workers} worker(s) are up")
         credentials = read_credentials(self.data_dir)
         assert credentials is not None

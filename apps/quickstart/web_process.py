@@ -1,5 +1,7 @@
 """The web process as quickstart sees it from outside: is its port free, does it answer."""
 
+from typing import Any
+
 import httpx
 import psutil
 
@@ -27,7 +29,8 @@ def refuse_taken_port(port: int, clock: Clock) -> None:
 def _by_whom(port: int) -> str:
     try:
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            address: Any = connection.laddr  # (ip, port), or () where there is none
+            if connection.status == psutil.CONN_LISTEN and address and address.port == port and connection.pid:
                 return f" by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
     except psutil.Error:
         return ""  # other users' processes are not ours to see

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from chronoweb.runtime import health, metrics
+from chronoweb.runtime import checks, health, metrics
 from chronoweb.runtime.addresses import Addresses, configured
 from chronoweb.runtime.config import Config, config
 from chronoweb.runtime.errors import ConfigurationError
@@ -41,6 +41,7 @@ class DaemonCommand(BaseCommand):
         raise NotImplementedError
 
     def handle(self, *args: Any, **options: Any) -> None:
+        self.check(tags=[checks.DAEMON], include_deployment_checks=True)
         stop = Stop()
         stop.install()
         try:

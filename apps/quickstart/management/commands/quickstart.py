@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.quickstart.backing import TRANSPORTS
 from apps.quickstart.stack import Stack
+from chronoweb.runtime import checks
 from chronoweb.runtime.errors import ChronowebError
 
 
@@ -15,7 +16,7 @@ class Command(BaseCommand):
         "Run all of chronoweb here: PostgreSQL and Valkey unless the environment names others, the web process, the "
         "daemons, and a demo tenant with living tasks. Ctrl-C stops everything; the next start finds its data."
     )
-    requires_system_checks: list[str] = []  # they ask for the addresses that this command gives
+    requires_system_checks = [checks.ALWAYS]  # the others ask for the addresses that this command gives
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="of the web process (default %(default)s)")
