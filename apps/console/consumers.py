@@ -47,6 +47,9 @@ def _principal_now(person_id: Any, slug: str) -> Principal:
 class ExecutionsConsumer(AsyncJsonWebsocketConsumer):
     """One page's socket; closed with 4404 when its person is not, or no longer, a member of the tenant."""
 
+    channel_layer_alias = "none"
+    """No group is used: the feed's hub hands out, and a layer would cost a Redis connection a socket."""
+
     principal: Principal
     _sending: asyncio.Task[None] | None = None
 

@@ -18,7 +18,10 @@ from apps.tenants.principal import Principal
 
 @dataclass(frozen=True)
 class Row:
-    """What `_row.html` shows. late and took are words; running_since lets the page count on."""
+    """What `_row.html` shows. late and took are words; running_since lets the page count on.
+
+    due: scheduled_at, which rows are sorted by. runs_at: run_at where jitter, a retry or a deferral has moved it.
+    """
 
     id: UUID
     version: int
@@ -27,6 +30,7 @@ class Row:
     task: str
     task_zone: str
     due: datetime
+    runs_at: datetime | None
     late: str
     worker: str
     token: str
@@ -53,7 +57,8 @@ def present(execution: Execution, evidence: reasons.Evidence) -> Row:
         state_label=label(state),
         task=execution.task_version.name,
         task_zone=str(execution.task_version.definition.get("schedule", {}).get("timezone") or ""),
-        due=execution.run_at,
+        due=execution.scheduled_at,
+        runs_at=execution.run_at if execution.run_at != execution.scheduled_at else None,
         late=duration(lateness(execution, evidence.now)),
         worker=f"worker-{execution.worker_id}" if execution.worker_id else "–",
         token=short_token(execution.token),

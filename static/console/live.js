@@ -56,6 +56,7 @@ function place(row) {
 }
 
 function showHeld() {
+  if (!heldButton) return;
   heldButton.hidden = held.size === 0;
   heldButton.textContent = `${held.size} new`;
 }

@@ -44,7 +44,8 @@ export function localise(root) {
     const today = day.format(instant) === day.format(now());
     element.textContent = (today ? "" : `${day.format(instant)} `) + clock.format(instant);
     const zones = [...new Set([zone, element.dataset.zone || "UTC", "UTC"])];
-    element.title = [relative(instant), ...zones.map((name) => inZone(instant, name))].filter(Boolean).join("\n");
+    const moved = element.dataset.runs && `runs at ${clock.format(new Date(element.dataset.runs))}, moved by jitter or a retry`;
+    element.title = [relative(instant), ...zones.map((name) => inZone(instant, name)), moved].filter(Boolean).join("\n");
   }
   tick(root);
 }

@@ -1,0 +1,156 @@
+"""Admin: people, tenants, memberships, API keys, and what was done."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest
+from django.utils.html import format_html
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from apps.tenants import audit, keys
+from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, Tenant
+from apps.tenants.read_only_admin import ReadOnlyAdmin
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+def actor(request: HttpRequest) -> str:
+    """How the audit log names who uses the admin."""
+    return f"user:{request.user.get_username()}"
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+    pass
+
+
+class AuditedAdmin(ModelAdmin):
+    """Each save and deletion leaves an entry in the audit log, in the same transaction."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        self._record(request, obj, "change" if change else "create", fields=sorted(form.changed_data))
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self._record(request, obj, "delete")
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for obj in queryset:
+            self._record(request, obj, "delete")
+        super().delete_queryset(request, queryset)
+
+    def _record(self, request: HttpRequest, obj: Any, act: str, **detail: Any) -> None:
+        name = obj._meta.model_name
+        tenant_id = obj.pk if isinstance(obj, Tenant) else obj.tenant_id
+        audit.record(
+            tenant_id=tenant_id,
+            actor=actor(request),
+            action=f"{name}.{act}",
+            target_type=name,
+            target_id=obj.pk,
+            detail=detail,
+        )
+
+
+@admin.register(Tenant)
+class TenantAdmin(AuditedAdmin):
+    list_display = ("slug", "name", "tier", "home_region", "created_at")
+    list_filter = ("tier",)
+    search_fields = ("slug", "name")
+    readonly_fields = ("created_at",)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """A tenant with history stays: its rows would lose their owner."""
+        return False
+
+
+@admin.register(Membership)
+class MembershipAdmin(AuditedAdmin):
+    list_display = ("user", "tenant", "role", "created_at")
+    list_filter = ("role",)
+    list_select_related = ("user", "tenant")
+    search_fields = ("user__username", "tenant__slug")
+    autocomplete_fields = ("user", "tenant")
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ModelAdmin):
+    """Keys are made and revoked, never changed or deleted: the log names them."""
+
+    list_display = ("name", "prefix", "tenant", "role", "created_at", "expires_at", "revoked_at")
+    list_filter = ("role",)
+    list_select_related = ("tenant",)
+    search_fields = ("name", "prefix", "tenant__slug")
+    autocomplete_fields = ("tenant",)
+    fields = ("tenant", "name", "role", "expires_at")
+    actions = ("revoke",)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.fields if obj is None else (*self.fields, "prefix", "created_at", "revoked_at")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tenants.change_apikey")
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm, change: bool) -> None:
+        """Issue the key and show its text, which is stored nowhere."""
+        text = keys.issue(tenant=obj.tenant, name=obj.name, role=Role(obj.role), expires_at=obj.expires_at)
+        issued = ApiKey.objects.filter(tenant=obj.tenant, prefix=text[: len("cw_") + 8]).latest("created_at")
+        obj.pk, obj.prefix = issued.pk, issued.prefix
+        self._record(request, issued, "create")
+        note = "The key, shown this once, so keep it now: <code>{}</code>"
+        self.message_user(request, format_html(note, text), messages.WARNING)
+
+    @admin.action(description="Revoke", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
+        live = list(queryset.filter(revoked_at=None))
+        for key in live:
+            key.revoked_at = SYSTEM_CLOCK.now()
+            key.save(update_fields=["revoked_at"])
+            self._record(request, key, "revoke")
+        self.message_user(request, f"{len(live)} revoked: they are refused from now on.")
+
+    def _record(self, request: HttpRequest, key: ApiKey, act: str) -> None:
+        audit.record(
+            tenant_id=key.tenant_id,
+            actor=actor(request),
+            action=f"api_key.{act}",
+            target_type="api_key",
+            target_id=key.pk,
+            detail={"name": key.name, "prefix": key.prefix, "role": key.role},
+        )
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    list_display = ("at", "tenant", "actor", "action", "target_type", "target_id")
+    list_filter = ("tenant",)
+    list_select_related = ("tenant",)
+    search_fields = ("actor", "target_id")
+    search_help_text = "an actor or a target's id, as a whole"
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> Any:
+        if not search_term:
+            return queryset, False
+        return queryset.filter(actor=search_term) | queryset.filter(target_id=search_term), False
