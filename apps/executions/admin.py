@@ -52,7 +52,7 @@ class DueFilter(admin.SimpleListFilter):
 
 @admin.register(Execution)
 class ExecutionAdmin(ReadOnlyAdmin):
-    list_display = ("id", "task", "tenant", "status", "hold", "scheduled_at", "attempt", "worker_id")
+    list_display = ("task", "tenant", "status", "hold", "scheduled_at", "attempt", "worker_id", "id")
     list_filter = (DueFilter, "status", "hold", "origin", "tenant")
     list_select_related = ("task_version", "tenant")
     ordering = ("-scheduled_at", "-id")
@@ -88,19 +88,24 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def attempts(self, execution: Execution) -> str:
         tried = Attempt.objects.filter(scheduled_at=execution.scheduled_at, execution_id=execution.pk)
         rows = [
-            (a.attempt, a.get_outcome_display(), f"worker-{a.worker_id}", a.token, a.started_at, a.finished_at, _why(a))
+            (a.attempt, a.get_outcome_display(), f"worker-{a.worker_id}", a.token, *_times(a), _why(a))
             for a in tried.order_by("attempt", "token")[:_MOST_ATTEMPTS]
         ]
         if not rows:
             return "none has ended"
-        head = format_html_join("", "<th>{}</th>", ((h,) for h in _ATTEMPT_HEAD))
-        body = format_html_join("", "<tr>" + "<td>{}</td>" * len(_ATTEMPT_HEAD) + "</tr>", rows)
+        head = format_html_join("", '<th class="pr-4">{}</th>', ((h,) for h in _ATTEMPT_HEAD))
+        body = format_html_join("", "<tr>" + '<td class="pr-4 align-top">{}</td>' * len(_ATTEMPT_HEAD) + "</tr>", rows)
         return format_html(
             '<table class="w-full text-left"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', head, body
         )
 
 
 _ATTEMPT_HEAD = ("attempt", "outcome", "worker", "token", "began", "ended", "error")
+
+
+def _times(attempt: Attempt) -> tuple[str, str]:
+    began = attempt.started_at
+    return (f"{began:%Y-%m-%d %H:%M:%S}" if began else "–", f"{attempt.finished_at:%Y-%m-%d %H:%M:%S}")
 
 
 def _why(attempt: Attempt) -> str:

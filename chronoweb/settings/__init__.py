@@ -132,6 +132,7 @@ UNFOLD: dict[str, object] = {
     "SITE_SUBHEADER": "administration",
     "SITE_SYMBOL": "schedule",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/console/favicon.svg"}],
     "SHOW_HISTORY": False,
     "COLORS": {"primary": {shade: f"rgb({rgb.replace(' ', ', ')})" for shade, rgb in _ACCENT.items()}},
 }
@@ -139,6 +140,7 @@ UNFOLD: dict[str, object] = {
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = False
+DATETIME_FORMAT = "Y-m-d H:i:s"
 USE_TZ = True
 
 STATIC_URL = "static/"

@@ -56,7 +56,6 @@ function place(row) {
 }
 
 function showHeld() {
-  if (!heldButton) return;
   heldButton.hidden = held.size === 0;
   heldButton.textContent = `${held.size} new`;
 }
@@ -68,7 +67,10 @@ function release({ quiet = false } = {}) {
 }
 
 function listPage(message) {
-  if (page.dataset.empty !== undefined && message.rows.some((row) => row.insert)) return location.reload();
+  if ("empty" in page.dataset) {
+    if (message.rows.some((row) => row.insert)) location.reload();
+    return;
+  }
   if (message.type === "snapshot" && !paged) {
     const fresh = new Set(message.rows.map((row) => row.id));
     for (const row of [...rows.children]) if (!fresh.has(row.dataset.id)) row.remove();
@@ -110,7 +112,7 @@ function connect() {
   socket.onmessage = (event) => {
     failures = 0;
     say("live");
-    (rows ? listPage : detailPage)(JSON.parse(event.data));
+    (page.dataset.execution ? detailPage : listPage)(JSON.parse(event.data));
   };
   socket.onclose = (event) => {
     if (event.target !== socket) return;
