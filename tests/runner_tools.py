@@ -60,7 +60,7 @@ class Watched:
             return list(self.results)
 
     def run(self, *assignments: Assignment, seconds: float = WAIT_SECONDS) -> list[RunResult]:
-        """Submit; the results of exactly these, in the order given."""
+        """Submit; the results of exactly these, in the order given. None may have been submitted before."""
         self.runner.submit(assignments)
         return [self.result_of(one, seconds) for one in assignments]
 

@@ -3,28 +3,24 @@
 Used by one thread, the runner's, which also lends its selector. Nothing here blocks.
 """
 
-import logging
 import selectors
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from apps.executions.states import Outcome
+from apps.worker.children import deaths
 from apps.worker.children.code import LoadedCode
 from apps.worker.children.estimates import Estimates
 from apps.worker.children.framing import BEGUN
 from apps.worker.children.handle import ChildHandle
 from apps.worker.children.placement import SHORT_CHILDREN, choose, should_grow
 from apps.worker.children.zygote_client import ZygoteClient, death_words
-from apps.worker.handlers.report import make_error
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import Job
 from chronoweb.runtime.clock import Clock
 
-log = logging.getLogger(__name__)
 OVERDUE_SECONDS = 0.02
 """A job that holds up others behind it this long has them taken back."""
 IDLE_SECONDS = 60.0
-LOST_LIMIT = 3
 
 
 class Listener(Protocol):
@@ -205,10 +201,9 @@ class ProcessPool:
             cancelled = ticket in child.victims
             job = child.settle(ticket)
             assert job is not None
-            if cancelled:
-                self._end_without_child(job, Outcome.CANCELLED, "cancelled before it began", 0.0)
-            elif job.lost >= LOST_LIMIT:
-                self._end_without_child(job, Outcome.CRASHED, f"worker child lost {job.lost} times", 0.0)
+            verdict = deaths.before_its_turn(job, cancelled=cancelled)
+            if verdict is not None:
+                self._end(job, verdict, 0.0)
             else:
                 back.append(job)
         self._owner.returned(back)
@@ -231,7 +226,7 @@ class ProcessPool:
         reason = child.victims.get(ticket)
         job = child.settle(ticket) if ticket else None
         if job is not None:
-            self._charge(job, reason, how, seconds)
+            self._end(job, deaths.while_running(job, reason, how), seconds)
         for waiting in child.held.values():
             waiting.lost += 1
         self._take_back(child)
@@ -239,25 +234,9 @@ class ProcessPool:
         self._to_send.discard(child)
         child.close()
 
-    def _charge(self, job: Job, reason: str | None, how: str, seconds: float) -> None:
-        if reason == "timed_out":
-            limit = job.assignment.timeout_seconds
-            text = f"ran longer than timeout_seconds ({limit:g} s) and was killed"
-            self._end_without_child(job, Outcome.TIMED_OUT, text, seconds)
-        elif reason == "cancelled":
-            self._end_without_child(job, Outcome.CANCELLED, "cancelled while it ran and was killed", seconds)
-        else:
-            log.warning(
-                "worker child lost: %s",
-                how,
-                extra={"action": "worker.child_lost", "execution": job.assignment.execution_id.hex()},
-            )
-            self._end_without_child(job, Outcome.CRASHED, f"worker child lost: {how}", seconds)
-
-    def _end_without_child(self, job: Job, outcome: Outcome, text: str, seconds: float) -> None:
+    def _end(self, job: Job, verdict: deaths.Verdict, seconds: float) -> None:
         finished = int(self._clock.time() * 1e6)
-        kind = {Outcome.TIMED_OUT: "TimedOut", Outcome.CANCELLED: "Cancelled"}.get(outcome, "WorkerChildLost")
-        error = make_error(kind, text)
+        outcome, error = verdict
         self._owner.ended(job, int(outcome), finished - int(seconds * 1e6), finished, None, error)
 
     def _zygote_lost(self, zygote: ZygoteClient) -> None:
