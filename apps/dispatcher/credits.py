@@ -7,6 +7,7 @@ has outstanding. [P] Starting from slots alone costs a burst 0.6 s. A worker not
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from apps.worker.live_state import LiveState
@@ -38,15 +39,24 @@ class Credits:
     floor: int
     _seen: dict[int, _Seen] = field(default_factory=dict)
 
-    def count(self, alive: Mapping[int, tuple[float, LiveState]], outstanding: Mapping[int, int]) -> list[Credit]:
-        """Credits of the workers that live and have an inbox; the freest first."""
+    def count(
+        self,
+        alive: Mapping[int, tuple[float, LiveState]],
+        outstanding: Mapping[int, int],
+        *,
+        share: float = 1.0,
+    ) -> list[Credit]:
+        """Credits of the workers that live and have an inbox; the freest first.
+
+        share: the part of all shards that the asking dispatcher holds; the others spend the rest.
+        """
         self._seen = {worker: seen for worker, seen in self._seen.items() if worker in alive}
         found = []
         for worker, (stamp, state) in alive.items():
             rate = self._rate(worker, stamp, state.claimed)
             if state.inbox:
                 allowed = max(self.floor, int(state.slots + rate * _PREFETCH_SECONDS))
-                found.append(Credit(worker, max(0, allowed - outstanding.get(worker, 0)), state.inbox))
+                found.append(Credit(worker, max(0, ceil((allowed - outstanding.get(worker, 0)) * share)), state.inbox))
         return sorted(found, key=lambda credit: -credit.left)
 
     def _rate(self, worker: int, stamp_ms: float, claimed: int) -> float:

@@ -13,8 +13,8 @@ from prometheus_client import Counter, Gauge
 
 from apps.dispatcher import credits, publisher, recovery
 from apps.dispatcher.hot_tier import HotTier, Popped
+from apps.dispatcher.shards import Shards
 from apps.executions import feed, ids, store
-from apps.executions.leases import Leadership
 from apps.executions.rows import Dispatched
 from apps.executions.states import Overlap, Status
 from apps.worker.live_state import LiveStates
@@ -27,7 +27,7 @@ from chronoweb.runtime.loop import Result
 
 logger = logging.getLogger(__name__)
 
-ROLE = "dispatcher"
+NAME = "dispatcher"
 _LONGEST_TICK_SECONDS = 0.05
 _CREDITS_EVERY_SECONDS = 0.1
 _WINDOW_SLACK_MS = 100
@@ -40,10 +40,10 @@ CREDIT = Gauge("chronoweb_dispatch_credits", "Executions that all workers togeth
 
 @dataclass
 class _Tick:
-    """A tick whose messages are not all confirmed yet."""
+    """A tick whose messages are not all confirmed yet. shards: shard → epoch that it popped."""
 
     number: int
-    shards: list[int]
+    shards: dict[int, int]
     confirmations: list[transport.Confirmation]
     unsettled: set[bytes]
     began: float
@@ -60,15 +60,15 @@ class _Connections:
 
 @dataclass
 class Dispatcher:
-    """The daemon. Leads while its lease stands; a standby otherwise."""
+    """The daemon: works on the shards that it holds; a standby while it holds none."""
 
     config: Config
     addresses: Addresses
-    leadership: Leadership
+    shards: Shards
     clock: Clock = SYSTEM_CLOCK
-    name: str = ROLE
+    name: str = NAME
     _open: _Connections | None = None
-    _epoch: int | None = None
+    _held: dict[int, int] = field(default_factory=dict)
     _tick: int = 0
     _credits: list[credits.Credit] = field(default_factory=list)
     _counted_at: float = float("-inf")
@@ -81,25 +81,29 @@ class Dispatcher:
 
     def run_once(self) -> Result:
         """One tick."""
-        epoch = self.leadership.epoch
-        if epoch is None:
-            self._epoch = None
+        held = self.shards.held()
+        if not held and not self._pending:
+            self._held = {}
+            self.shards.settle(self.shards.leaving())
             return Result(0, self.config.takeover_poll_ms / 1000)
         self._began = self.clock.monotonic()
         links = self._links()
         try:
-            if epoch != self._epoch:
-                self._take_over(links, epoch)
-            return self._dispatch(links, epoch)
-        except LeadershipLost:
-            logger.warning("stale epoch", extra={"action": "dispatcher.stale", "epoch": epoch})
-            self.leadership.lost()
+            gained = {shard: epoch for shard, epoch in held.items() if self._held.get(shard) != epoch}
+            if gained:
+                self._take_over(links, gained)
+            self._held = held
+            return self._dispatch(links)
+        except LeadershipLost as error:
+            logger.warning("stale", extra={"action": "dispatcher.stale", "error": str(error)})
+            self.shards.lost()
+            self._forget()
             return Result(0, 0)
 
     def wait(self, seconds: float) -> None:
         """Until the next entry is due, an addition wakes us, or the shortest tick has passed."""
-        if self._epoch is None:
-            self.leadership.wait_until_leader(seconds)
+        if not self._held:
+            self.shards.wait_until_held(seconds)
             return
         rest = self.config.dispatch_tick_ms / 1000 - (self.clock.monotonic() - self._began)
         links = self._links()
@@ -116,25 +120,23 @@ class Dispatcher:
             self._open.redis.close()
             self._open.publisher.close()
             self._open = None
-        self._epoch = None
-        self._pending.clear()
-        self._again.clear()
+        self._forget()
 
     def close(self) -> None:
-        """Let what was published be confirmed, then give the role up."""
+        """Let what was published be confirmed, then give the shards up."""
         deadline = self.clock.monotonic() + 2
         if self._open is not None:
             while self._pending and self.clock.monotonic() < deadline:
                 self._open.publisher.poll(0.01)
-                self._acknowledge(self._open, self._epoch or 0)
+                self._acknowledge(self._open)
         self.reset()
-        self.leadership.close()
+        self.shards.close()
 
     def _links(self) -> _Connections:
         if self._open is None:
             client = redis_client.connect(self.addresses.redis_url)
             self._open = _Connections(
-                ledger=postgres.connect(ROLE, url=self.addresses.database_url),
+                ledger=postgres.connect(NAME, url=self.addresses.database_url),
                 redis=client,
                 hot_tier=HotTier(client, self.config.redis_prefix),
                 live_states=LiveStates(client, self.config.redis_prefix),
@@ -142,31 +144,35 @@ class Dispatcher:
             )
         return self._open
 
-    def _take_over(self, links: _Connections, epoch: int) -> None:
-        recovery.recover(links.ledger, links.hot_tier, epoch=epoch)
+    def _forget(self) -> None:
+        """What was under way is no longer this process's: the next owner's recovery settles it."""
+        self._held = {}
         self._pending.clear()
         self._again.clear()
         self._counted_at = float("-inf")
-        self._epoch = epoch
+
+    def _take_over(self, links: _Connections, gained: dict[int, int]) -> None:
+        recovery.recover(links.ledger, links.hot_tier, gained)
+        self._counted_at = float("-inf")
         wakeup.preloader.wake()
 
-    def _dispatch(self, links: _Connections, epoch: int) -> Result:
+    def _dispatch(self, links: _Connections) -> Result:
         self._count_credits(links)
         limit = min(self.config.dispatch_batch, sum(credit.left for credit in self._credits))
-        if limit == 0:
+        if limit == 0 or not self._held:
             links.publisher.poll(0)
-            self._acknowledge(links, epoch)
+            self._acknowledge(links)
             return Result(0, self.config.dispatch_tick_ms / 1000)
         self._tick += 1
-        popped = links.hot_tier.pop(epoch=epoch, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit)
+        popped = links.hot_tier.pop(self._held, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit)
         faults.point("dispatcher.popped")
         identities = sorted({i for group in popped.by_shard.values() for i in group} | set(self._again))
         self._again = []
         if identities:
-            self._send(links, epoch, popped, identities)
+            self._send(links, popped, identities)
         links.publisher.poll(0)
-        self._acknowledge(links, epoch)
-        return Result(len(identities), self._pause(popped, len(identities), limit))
+        self._acknowledge(links)
+        return Result(len(identities), self._pause(popped, len(identities)))
 
     def _count_credits(self, links: _Connections) -> None:
         now = self.clock.monotonic()
@@ -176,7 +182,7 @@ class Dispatcher:
         self._credits = self._counter.count(links.live_states.read(), store.outstanding_by_worker(links.ledger))
         CREDIT.set(sum(credit.left for credit in self._credits))
 
-    def _send(self, links: _Connections, epoch: int, popped: Popped, identities: list[bytes]) -> None:
+    def _send(self, links: _Connections, popped: Popped, identities: list[bytes]) -> None:
         workers = credits.assign(len(identities), self._credits)
         answered: list[Dispatched] = []
         for _, positions in ids.by_day(identities):
@@ -185,8 +191,7 @@ class Dispatcher:
                 [identities[p] for p in positions],
                 [workers[p] for p in positions],
                 window_ms=self.config.dispatch_lead_ms + _WINDOW_SLACK_MS,
-                role=ROLE,
-                epoch=epoch,
+                held=self._held,
             )
         faults.point("dispatcher.committed")
         sent = [row for row in answered if row.status == Status.DISPATCHED]
@@ -194,12 +199,20 @@ class Dispatcher:
             links.publisher,
             sent,
             {credit.worker_id: credit.inbox for credit in self._credits},
-            epoch=epoch,
+            epoch=max(self._held.values()),
             records_each=self.config.message_records,
         )
         faults.point("dispatcher.published")
         unsettled = set(identities) - {row.id for row in answered}
-        self._pending.append(_Tick(self._tick, list(popped.by_shard), confirmations, unsettled, self.clock.monotonic()))
+        self._pending.append(
+            _Tick(
+                number=self._tick,
+                shards={shard: self._held[shard] for shard in popped.by_shard},
+                confirmations=confirmations,
+                unsettled=unsettled,
+                began=self.clock.monotonic(),
+            )
+        )
         self._spend(sent)
         self._note(links, answered)
 
@@ -231,9 +244,9 @@ class Dispatcher:
         if rivals:
             store.request_cancel_of_slot_holders(links.ledger, sorted(rivals))
 
-    def _acknowledge(self, links: _Connections, epoch: int) -> None:
-        """Forget ticks that have landed; take back what the transport failed to carry."""
-        landed: list[tuple[int, int]] = []
+    def _acknowledge(self, links: _Connections) -> None:
+        """Forget ticks that have landed, and give back leaving shards of which none is under way."""
+        landed: list[tuple[int, int, int]] = []
         waiting: list[_Tick] = []
         for tick in self._pending:
             states = {confirmation.state for confirmation in tick.confirmations}
@@ -241,20 +254,23 @@ class Dispatcher:
                 waiting.append(tick)
                 continue
             if states - {"confirmed"}:
-                # Nobody knows what arrived. The new epoch's recovery asks the ledger.
+                # Nobody knows what arrived. The recovery under the next epoch asks the ledger.
                 raise LeadershipLost(f"tick {tick.number} was not confirmed by the transport")
             if tick.unsettled:
                 # Locked by another transaction a moment ago: those that still wait go with the next tick.
                 still = store.still_preloaded(links.ledger, sorted(tick.unsettled))
-                self._again += sorted(still)
+                self._again += sorted(i for i in still if ids.shard(i) in self._held)
                 if still:
                     tick.unsettled = still
-            landed += [(tick.number, shard) for shard in tick.shards]
+            landed += [(shard, epoch, tick.number) for shard, epoch in tick.shards.items()]
         self._pending = waiting
         if landed:
-            links.hot_tier.landed(epoch, landed)
+            links.hot_tier.landed(landed)
+        leaving = self.shards.leaving()
+        if leaving:
+            self.shards.settle(leaving - {shard for tick in waiting for shard in tick.shards})
 
-    def _pause(self, popped: Popped, did: int, limit: int) -> float:
+    def _pause(self, popped: Popped, did: int) -> float:
         shortest = self.config.dispatch_tick_ms / 1000
         if did or self._again:
             return shortest
@@ -264,7 +280,7 @@ class Dispatcher:
 
 
 def build(config: Config, addresses: Addresses) -> Dispatcher:
-    """A dispatcher that stands for election from now on."""
-    leadership = Leadership(ROLE, config, url=addresses.database_direct_url)
-    leadership.start()
-    return Dispatcher(config, addresses, leadership)
+    """A dispatcher that stands for its share of the shards from now on."""
+    shards = Shards(config, url=addresses.database_direct_url)
+    shards.start()
+    return Dispatcher(config, addresses, shards)

@@ -4,7 +4,7 @@ Everything here can be built again from PostgreSQL. All keys of a shard share a 
 the execution's id ([P] 76 bytes an entry, 107 as text), its score the due time in ms by Redis's own clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -93,21 +93,22 @@ class HotTier:
 
     # ---- the dispatcher's side ----
 
-    def pop(self, *, epoch: int, lead_ms: int, tick: int, limit: int) -> Popped:
+    def pop(self, held: Mapping[int, int], *, lead_ms: int, tick: int, limit: int) -> Popped:
         """Take what is due within the lead, at most about `limit`, into flight; one round trip for all shards.
 
-        Raises LeadershipLost when any shard has seen a higher epoch.
+        held: shard → epoch of the shards to pop. Raises LeadershipLost when one has seen a higher epoch.
         """
-        share = max(1, -(-limit // ids.SHARDS))
+        shards = sorted(held)
+        share = max(1, -(-limit // len(shards)))
         # With fewer credits than shards, the shards take turns.
-        turn = [(tick + n) % ids.SHARDS for n in range(min(limit, ids.SHARDS))]
+        turn = [shards[(tick + n) % len(shards)] for n in range(min(limit, len(shards)))]
         pipeline = self._redis.pipeline(transaction=False)
         for shard in turn:
-            self._queue_pop(pipeline, shard, epoch, lead_ms, tick, share)
+            self._queue_pop(pipeline, shard, held[shard], lead_ms, tick, share)
         popped = Popped()
         for shard, reply in zip(turn, pipeline.execute(), strict=True):
             if reply[0] == -2:
-                raise LeadershipLost(f"shard {shard} was popped under a higher epoch than {epoch}")
+                raise LeadershipLost(f"shard {shard} was popped under a higher epoch than {held[shard]}")
             self._take(popped, shard, reply)
         return popped
 
@@ -133,10 +134,10 @@ class HotTier:
         names = [name.decode().split(":", 1) for name in reply[2].split(b",") if name]
         self._due_soon[shard] = [(int(c), tenant) for c, tenant in names]
 
-    def landed(self, epoch: int, done: Iterable[tuple[int, int]]) -> None:
-        """Ticks whose work is confirmed (tick, shard): they need not be looked at after a crash."""
+    def landed(self, done: Iterable[tuple[int, int, int]]) -> None:
+        """Ticks whose work is confirmed (shard, epoch, tick): they need not be looked at after a crash."""
         pipeline = self._redis.pipeline(transaction=False)
-        for tick, shard in done:
+        for shard, epoch, tick in done:
             pipeline.hdel(self.key(shard, "inflight"), _flight(epoch, tick))
         pipeline.execute()
 
@@ -151,12 +152,9 @@ class HotTier:
         if fields:
             self._redis.hdel(self.key(shard, "inflight"), *fields)
 
-    def take_over(self, epoch: int) -> None:
-        """Refuse every pop under a lower epoch from now on."""
-        pipeline = self._redis.pipeline(transaction=False)
-        for shard in range(ids.SHARDS):
-            pipeline.set(self.key(shard, "epoch"), epoch)
-        pipeline.execute()
+    def take_over(self, shard: int, epoch: int) -> None:
+        """Refuse every pop of this shard under a lower epoch from now on."""
+        self._redis.set(self.key(shard, "epoch"), epoch)
 
     def wait(self, seconds: float) -> None:
         """Wait for an addition that comes due soon, at most `seconds`."""

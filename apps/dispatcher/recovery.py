@@ -5,32 +5,33 @@ taken back uncounted under a new token; RUNNING and later has arrived.
 """
 
 import logging
+from collections.abc import Mapping
 
 import psycopg
 
 from apps.dispatcher.hot_tier import HotTier
-from apps.executions import ids, store
+from apps.executions import store
 from apps.executions.rows import Preloaded
 from apps.executions.states import Status
 
 logger = logging.getLogger(__name__)
 
 
-def recover(connection: psycopg.Connection, hot_tier: HotTier, *, epoch: int) -> int:
-    """Clear every shard's in-flight entries after a change of owner; returns how many executions were moved.
+def recover(connection: psycopg.Connection, hot_tier: HotTier, held: Mapping[int, int]) -> int:
+    """Clear the in-flight entries of shards (shard → epoch) after a change of owner; returns how many were moved.
 
     Crash-safe: entries are forgotten only after what they named has been dealt with, and each step is idempotent.
     """
-    hot_tier.take_over(epoch)
     moved = 0
-    for shard in range(ids.SHARDS):
+    for shard, epoch in held.items():
+        hot_tier.take_over(shard, epoch)
         flying = hot_tier.in_flight(shard)
         identities = sorted({identity for group in flying.values() for identity in group})
         if identities:
             moved += _settle(connection, hot_tier, identities)
         hot_tier.forget_in_flight(shard, flying)
     if moved:
-        logger.info("recovered", extra={"action": "dispatcher.recovered", "executions": moved, "epoch": epoch})
+        logger.info("recovered", extra={"action": "dispatcher.recovered", "executions": moved})
     return moved
 
 

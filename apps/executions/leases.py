@@ -19,6 +19,10 @@ from chronoweb.runtime.config import Config
 logger = logging.getLogger(__name__)
 
 
+STAND_BACK_POLLS = 4
+"""Polls that a process which lost a lease sits out, so that a standby gets it."""
+
+
 class Leadership:
     """Keeps trying to hold `role` from a thread of its own."""
 
@@ -31,6 +35,7 @@ class Leadership:
         self._connection: psycopg.Connection | None = None
         self._changed = threading.Condition()
         self._stop = threading.Event()
+        self._deposed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lease-{role}", daemon=True)
 
     @property
@@ -48,6 +53,7 @@ class Leadership:
 
     def lost(self) -> None:
         """A write was refused as stale: stop leading at once and stand for election again."""
+        self._deposed.set()
         self._set(None)
 
     def close(self) -> None:
@@ -82,8 +88,15 @@ class Leadership:
         if self._epoch is not None:
             if self._renew(self._connection):
                 return self._config.lease_renew_seconds
+            # Deposed, or silent for too long: whoever waits comes first.
             logger.warning("lease lost", extra={"action": "lease.lost", "role": self.role, "epoch": self._epoch})
             self._set(None)
+            self._unlock(self._connection)
+            return STAND_BACK_POLLS * self._config.takeover_poll_ms / 1000
+        if self._deposed.is_set():
+            self._deposed.clear()
+            self._unlock(self._connection)
+            return STAND_BACK_POLLS * self._config.takeover_poll_ms / 1000
         taken = self._take(self._connection)
         if taken is not None:
             logger.info("leading", extra={"action": "lease.taken", "role": self.role, "epoch": taken})
@@ -109,6 +122,9 @@ class Leadership:
             "ttl": self._config.lease_ttl_seconds,
         }
         return connection.execute(named_sql("lease_renew"), parameters).fetchone() is not None
+
+    def _unlock(self, connection: psycopg.Connection) -> None:
+        connection.execute("SELECT pg_advisory_unlock_all()")
 
     def _drop(self) -> None:
         # Without its session the lock is gone: somebody else may lead already.

@@ -4,12 +4,21 @@ PostgreSQL frees them when the session ends, so a killed holder is noticed in th
 """
 
 import zlib
+from uuid import UUID
 
 WORKER = 42_001
 """Class of workers' locks; the object is the worker's id."""
 
 ROLE = 42_000
 """Class of roles' locks; the object is derived from the role's name."""
+
+MEMBER = 42_002
+"""Class of the locks of those who share the shards; the object is derived from the holder."""
+
+
+def member_object(holder: UUID) -> int:
+    """The lock's object number of a holder (31 bits)."""
+    return holder.int & 0x7FFF_FFFF
 
 
 def role_object(role: str) -> int:

@@ -4,7 +4,7 @@ Connections are autocommit psycopg connections (runtime/postgres.py); one statem
 packed arrays. A batch that PostgreSQL refuses for its data is the caller's to halve (executions/poison.py).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -132,20 +132,21 @@ def dispatch(
     workers: Sequence[int],
     *,
     window_ms: int,
-    role: str,
-    epoch: int,
+    held: Mapping[int, int],
 ) -> list[Dispatched]:
     """Send popped executions of one day to `workers` (one for each id); ids must be sorted and of one day.
 
-    What is missing from the answer is locked by another transaction, no longer PRELOADED, or the epoch is stale.
+    held: shard → epoch of the shards that this process holds. What is missing from the answer is locked by another
+    transaction, no longer PRELOADED, or of a shard whose epoch is stale.
     """
     parameters = {
         "ids": uuids(identities),
         "scheduled": _scheduled(identities),
         "workers": int8s(workers),
         "window": window_ms,
-        "role": role,
-        "epoch": epoch,
+        "shards": int2s([ids.shard(i) for i in identities]),
+        "held_shards": int2s(list(held)),
+        "held_epochs": int8s(list(held.values())),
     }
     return _rows(connection, Dispatched, named_sql("dispatch", ids.day(identities[0])), parameters)
 
@@ -362,6 +363,11 @@ def wake_preloaded(connection: psycopg.Connection, identities: list[bytes]) -> l
 def free_slots_with_waiters(connection: psycopg.Connection, *, limit: int) -> list[str]:
     """Slots whose wake-up was lost."""
     return [row[0] for row in connection.execute(named_sql("free_slots_with_waiters"), {"limit": limit})]
+
+
+def remove_leaked_slots(connection: psycopg.Connection) -> list[str]:
+    """Give back slots of what has ended; returns their keys."""
+    return [row[0] for row in connection.execute(named_sql("remove_leaked_slots"))]
 
 
 def _groups(identities: list[bytes]) -> Iterable[tuple[int, list[bytes]]]:

@@ -175,9 +175,10 @@ class Watchdog:
 
     def free_leaked_places(self, links: _Connections) -> int:
         """Wake waiters whose wake-up was lost; drop places of what has ended."""
+        leaked = len(store.remove_leaked_slots(links.ledger))
         keys = store.free_slots_with_waiters(links.scan, limit=_CHUNK)
         woken = len(store.wake_waiters(links.ledger, keys)) if keys else 0
-        return woken + store.remove_orphans(links.ledger, seconds=_ORPHAN_SECONDS)
+        return leaked + woken + store.remove_orphans(links.ledger, seconds=_ORPHAN_SECONDS)
 
     def _reclaim(
         self, links: _Connections, taken: list[tuple[bytes, int]], reason: str, label: str, *, only_unclaimed: bool

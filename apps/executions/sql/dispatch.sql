@@ -1,9 +1,13 @@
 -- name: dispatch
--- Send one day's popped executions to workers: all of it, or nothing when the epoch is stale.
--- l locks in key order and judges; r ranks the rivals for one slot; t takes slots; d decides; u is the only write of
--- the status. What another transaction holds is skipped and comes back at the next tick.
-WITH l AS (
-    SELECT e.scheduled_at, e.id, v.worker_id, e.slot_key, e.overlap,
+-- Send one day's popped executions to workers; those of a shard whose epoch is stale are left alone.
+-- g keeps the shards that this process still holds; l locks in key order and judges; r ranks the rivals for one slot;
+-- t takes slots; d decides; u is the only write of the status. What another transaction holds is skipped and comes
+-- back at the next tick.
+WITH g AS MATERIALIZED (
+    SELECT h.shard, h.epoch FROM unnest(%(held_shards)s, %(held_epochs)s) h(shard, epoch)
+    JOIN leases ON role = 'dispatcher/' || h.shard AND leases.epoch = h.epoch AND expires_at > clock_timestamp()
+), l AS (
+    SELECT e.scheduled_at, e.id, v.worker_id, g.epoch, e.slot_key, e.overlap,
         CASE
             WHEN e.run_at > clock_timestamp() + %(window)s * interval '1 ms' THEN -1
             ELSE coalesce(
@@ -13,11 +17,10 @@ WITH l AS (
                  ORDER BY h.reason DESC LIMIT 1),
                 {HOLD_NONE})
         END AS verdict
-    FROM unnest(%(ids)s, %(scheduled)s, %(workers)s) v(id, s, worker_id)
+    FROM unnest(%(ids)s, %(scheduled)s, %(workers)s, %(shards)s) v(id, s, worker_id, shard)
+    JOIN g ON g.shard = v.shard
     JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
     WHERE CASE WHEN e.status = {PRELOADED} THEN true END
-      AND EXISTS (SELECT 1 FROM leases
-                  WHERE role = %(role)s AND epoch = %(epoch)s AND expires_at > clock_timestamp())
     ORDER BY e.scheduled_at, e.id
     FOR UPDATE OF e SKIP LOCKED
 ), r AS (
@@ -31,7 +34,7 @@ WITH l AS (
         WHERE slots.execution_id = excluded.execution_id
     RETURNING key, execution_id
 ), d AS (
-    SELECT r.scheduled_at, r.id, r.worker_id, r.verdict,
+    SELECT r.scheduled_at, r.id, r.worker_id, r.epoch, r.verdict,
         CASE
             WHEN r.verdict <> 0 THEN {SCHEDULED}
             WHEN r.slot_key IS NULL OR r.id IN (SELECT execution_id FROM t) THEN {DISPATCHED}
@@ -50,7 +53,7 @@ WITH l AS (
             WHEN d.verdict = 0 AND d.target = {SCHEDULED} THEN {HOLD_OVERLAP}
             ELSE {HOLD_NONE} END,
         token = CASE WHEN d.target = {DISPATCHED}
-            THEN greatest(e.token + 1, %(epoch)s::bigint << 32) ELSE e.token END,
+            THEN greatest(e.token + 1, d.epoch << 32) ELSE e.token END,
         worker_id = CASE WHEN d.target = {DISPATCHED} THEN d.worker_id END,
         dispatched_at = CASE WHEN d.target = {DISPATCHED} THEN clock_timestamp() ELSE e.dispatched_at END,
         finished_at = CASE WHEN d.target = {SKIPPED} THEN clock_timestamp() END,

@@ -70,3 +70,9 @@ RETURNING e.id
 -- Slots that nobody holds although somebody waits: their wake-up was lost.
 SELECT DISTINCT w.key FROM slot_waiters w WHERE NOT EXISTS (SELECT 1 FROM slots s WHERE s.key = w.key)
 LIMIT %(limit)s
+
+-- name: remove_leaked_slots
+-- Slots of executions that have ended: whoever ended them did not give the slot back.
+DELETE FROM slots s USING executions e
+WHERE e.scheduled_at = s.scheduled_at AND e.id = s.execution_id AND e.status IN {IN_RESTING}
+RETURNING s.key

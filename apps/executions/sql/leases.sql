@@ -17,6 +17,52 @@ RETURNING epoch
 UPDATE leases SET expires_at = clock_timestamp()
 WHERE role = %(role)s AND holder = %(holder)s AND epoch = %(epoch)s
 
+-- name: lease_depose
+-- Forced failover: the holder finds its epoch gone and stands back; a standby takes over.
+UPDATE leases SET epoch = epoch + 1, expires_at = clock_timestamp(), holder = '00000000-0000-0000-0000-000000000000'
+WHERE role = ANY(%(roles)s)
+RETURNING role, epoch
+
+-- name: member_join
+-- Stand for the shards: one lease a member, which renews with its shards; a lock (class MEMBER) shows its death.
+INSERT INTO leases (role, holder, epoch, expires_at, acquired_at)
+VALUES (%(role)s, %(holder)s, 1, clock_timestamp() + %(ttl)s * interval '1 second', clock_timestamp())
+ON CONFLICT (role) DO UPDATE SET expires_at = excluded.expires_at
+
+-- name: members
+-- Who stands for the shards and lives: its lease stands and its lock is held. Ordered, so that all see one ranking.
+SELECT l.holder FROM leases l
+WHERE l.role LIKE %(prefix)s AND l.expires_at > clock_timestamp() AND EXISTS (
+    SELECT 1 FROM pg_locks k
+    WHERE k.locktype = 'advisory' AND k.classid = %(lock_class)s AND k.granted
+      AND k.objid::bigint = (('x' || right(l.holder::text, 8))::bit(32)::bigint & 2147483647)
+      AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+ORDER BY l.holder
+
+-- name: members_forget
+DELETE FROM leases WHERE role LIKE %(prefix)s
+  AND (holder = %(holder)s OR expires_at < clock_timestamp() - interval '1 minute')
+
+-- name: shards_take
+-- Take shards that nobody holds: never held, run out, given back, or of a holder that lives no more.
+INSERT INTO leases (role, holder, epoch, expires_at, acquired_at)
+SELECT w.role, %(holder)s, 1, clock_timestamp() + %(ttl)s * interval '1 second', clock_timestamp()
+FROM unnest(%(roles)s::text[]) w(role) ORDER BY w.role
+ON CONFLICT (role) DO UPDATE SET holder = excluded.holder, epoch = leases.epoch + 1,
+    expires_at = excluded.expires_at, acquired_at = excluded.acquired_at
+    WHERE leases.expires_at < clock_timestamp() OR NOT (leases.holder = ANY(%(living)s))
+RETURNING role, epoch
+
+-- name: holder_renew
+-- One statement renews everything that a holder holds.
+UPDATE leases SET expires_at = clock_timestamp() + %(ttl)s * interval '1 second'
+WHERE holder = %(holder)s AND expires_at > clock_timestamp()
+RETURNING role, epoch
+
+-- name: shards_give_back
+UPDATE leases SET expires_at = clock_timestamp() - interval '1 millisecond'
+WHERE role = ANY(%(roles)s::text[]) AND holder = %(holder)s
+
 -- name: worker_register
 INSERT INTO workers (state, host, process_id, slots, started_at, heartbeat_at, lease_expires_at)
 VALUES ('active', %(host)s, %(process_id)s, %(slots)s, clock_timestamp(), clock_timestamp(),
