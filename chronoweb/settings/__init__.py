@@ -140,7 +140,7 @@ UNFOLD: dict[str, object] = {
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = False
-DATETIME_FORMAT = "Y-m-d H:i:s"
+FORMAT_MODULE_PATH = ["chronoweb.formats"]
 USE_TZ = True
 
 STATIC_URL = "static/"
