@@ -134,7 +134,7 @@ def _rerun_of(execution: Execution, now_ms: int) -> NewExecution:
 def _state_conflict(execution_id: UUID, row: Pending, verb: str, legal: str) -> Conflict:
     return Conflict(
         f"execution {execution_id} is {row.status.word}: it cannot be {verb}; that needs {legal}",
-        status=row.status.word,
+        execution_status=row.status.word,
     )
 
 

@@ -1,0 +1,212 @@
+"""Bad input: each a 4xx problem that points at the field, and no row written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.definitions.models import Task
+from apps.executions.models import Execution, IdempotencyKey, TaskVersion
+from apps.tenants.models import AuditEntry
+from tests.factories import Api, document, make_api, make_task, pointers, problem
+
+REJECTED = json.loads((Path(__file__).parent / "data" / "cron.json").read_text())["reject"]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def api() -> Api:
+    return make_api()
+
+
+def nothing_written(api: Api) -> bool:
+    tenant = {"tenant_id": api.tenant.id}
+    models: tuple[Any, ...] = (Task, TaskVersion, Execution, IdempotencyKey, AuditEntry)
+    return not any(model.objects.filter(**tenant).exists() for model in models)
+
+
+@pytest.mark.parametrize("expression", REJECTED, ids=repr)
+def test_cron_rejects_point_at_the_expression(api: Api, expression: str) -> None:
+    schedule = {"type": "cron", "expression": expression}
+    body = problem(api.post("/tasks", document(schedule=schedule)), 422)
+    assert pointers(body) == {"/schedule/expression"}
+    assert all("legal" in error and "value" in error for error in body["errors"])
+    assert pointers(problem(api.post("/schedules/preview", schedule), 422)) == {"/expression"}
+    assert nothing_written(api)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Pariss", "../etc/passwd", "", 7, ["UTC"]], ids=repr)
+def test_unknown_zone(api: Api, zone: object) -> None:
+    schedule = {"type": "cron", "expression": "0 2 * * *", "timezone": zone}
+    assert pointers(problem(api.post("/tasks", document(schedule=schedule)), 422)) == {"/schedule/timezone"}
+    assert pointers(problem(api.post("/schedules/preview", schedule), 422)) == {"/timezone"}
+    assert nothing_written(api)
+
+
+def test_a_body_of_ten_megabytes_is_refused_before_it_is_parsed(api: Api) -> None:
+    not_json = b"x" * 10_000_000
+    assert "larger than" in problem(api.post("/tasks", not_json), 413)["detail"]
+    assert nothing_written(api)
+
+
+def test_parameters_over_the_payload_limit(api: Api) -> None:
+    body = problem(api.post("/tasks", document(parameters={"a": "x" * 300_000})), 422)
+    assert pointers(body) == {"/parameters"}
+    assert "262144" in body["errors"][0]["legal"]
+    assert nothing_written(api)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"name": "a",}', "line 1 column 1"),
+        (b"", "required"),
+        (b'{"name": "a"', "line 1"),
+        (b'{"name": "\xff"}', "UTF-8"),
+        (b'{"name": "a", "name": "b"}', "'name' comes twice"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_json(api: Api, body: bytes, told: str) -> None:
+    response = api.post("/tasks", body)
+    assert told in json.dumps(problem(response, 400 if body else 422))
+    assert nothing_written(api)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        (b'{"name": "a\\u0000b"}', "/name"),
+        (b'{"parameters": {"list": [1, "\\u0000"]}}', "/parameters/list/1"),
+        (b'{"parameters": {"\\u0000": 1}}', "/parameters"),
+        (b'{"description": "\\ud800"}', "/description"),
+        (b'{"parameters": {"a": NaN}}', "/parameters/a"),
+        (b'{"parameters": {"a": -Infinity}}', "/parameters/a"),
+        (b'{"parameters": {"a": 1e999}}', "/parameters/a"),
+        (b'{"parameters": {"a": 9223372036854775808}}', "/parameters/a"),
+        (b'{"parameters": {"a": ' + b"9" * 100_000 + b"}}", "/parameters/a"),
+        (b'{"parameters": {"a": ' + b"[" * 40 + b"]" * 40 + b"}}", "/parameters/a" + "/0" * 30),
+    ],
+)
+def test_json_that_must_not_be_stored(api: Api, body: bytes, pointer: str) -> None:
+    assert pointer in pointers(problem(api.post("/tasks", body), 422))
+    assert nothing_written(api)
+
+
+def test_every_missing_and_unknown_field_is_told_at_once(api: Api) -> None:
+    body = problem(api.post("/tasks", {"nme": "a", "id": 1, "tags": "etl", "priority": 11}), 422)
+    assert pointers(body) == {"/name", "/schedule", "/handler", "/nme", "/id", "/tags", "/priority"}
+    assert nothing_written(api)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"name": " "}, "/name"),
+        ({"name": "x" * 201}, "/name"),
+        ({"name": "a\nb"}, "/name"),
+        ({"name": 5}, "/name"),
+        ({"description": 5}, "/description"),
+        ({"tags": ["a"] * 33}, "/tags"),
+        ({"tags": ["a", "x" * 64]}, "/tags/1"),
+        ({"priority": 0}, "/priority"),
+        ({"priority": True}, "/priority"),
+        ({"priority": 5.0}, "/priority"),
+        ({"strict_timing": "yes"}, "/strict_timing"),
+        ({"overlap_policy": "forbid"}, "/overlap_policy"),
+        ({"overlap_policy": []}, "/overlap_policy"),
+        ({"catchup_seconds": 604_801}, "/catchup_seconds"),
+        ({"timeout_seconds": 0}, "/timeout_seconds"),
+        ({"timeout_seconds": 86_401}, "/timeout_seconds"),
+        ({"parameters": []}, "/parameters"),
+        ({"retry_policy": {"max_attempts": 0}}, "/retry_policy/max_attempts"),
+        ({"retry_policy": {"backof": "fixed"}}, "/retry_policy/backof"),
+        ({"retry_policy": 3}, "/retry_policy"),
+        ({"handler": {"type": "shell"}}, "/handler/type"),
+        ({"handler": {"type": "command", "argv": "rm -rf"}}, "/handler/argv"),
+        ({"handler": {"type": "webhook", "url": "http://169.254.169.254/"}}, "/handler/url"),
+        ({"handler": "noop"}, "/handler"),
+        ({"schedule": {"type": "cron"}}, "/schedule/expression"),
+        ({"schedule": {"type": "interval", "every_seconds": 0}}, "/schedule/every_seconds"),
+        ({"schedule": {"type": "one_shot", "run_at": "2020-01-01T00:00:00Z"}}, "/schedule/run_at"),
+        ({"schedule": {"type": "cron", "expression": "0 0 30 2 *"}}, "/schedule/expression"),
+        ({"schedule": []}, "/schedule"),
+    ],
+)
+def test_each_field_has_its_range(api: Api, changes: dict[str, Any], pointer: str) -> None:
+    assert pointers(problem(api.post("/tasks", document(**changes)), 422)) == {pointer}
+    assert nothing_written(api)
+
+
+def test_a_used_idempotency_key_with_another_body(api: Api) -> None:
+    headers = {"Idempotency-Key": "once"}
+    assert api.post("/tasks", document(name="first"), headers=headers).status_code == 201
+    body = problem(api.post("/tasks", document(name="second"), headers=headers), 422)
+    assert body["errors"][0]["header"] == "Idempotency-Key"
+    assert Task.objects.filter(tenant=api.tenant).count() == 1
+
+
+@pytest.mark.parametrize("body", [[], "text", 5, None, [{}]])
+def test_a_document_that_is_no_object(api: Api, body: object) -> None:
+    problem(api.post("/tasks", json.dumps(body).encode()), 422)
+    assert nothing_written(api)
+
+
+def test_batch_errors_point_at_their_items_and_nothing_is_written(api: Api) -> None:
+    task = make_task(api.principal)
+    items: list[Any] = [
+        {},
+        {"run_at": "2020-01-01T00:00:00Z"},
+        {"run_at": "2099-01-01T00:00:00Z"},
+        {"run_at": "soon"},
+        {"parameters": [1]},
+        {"when": 1},
+        {"idempotency_key": ""},
+        7,
+        {"idempotency_key": "a", "parameters": {"n": 1}},
+        {"idempotency_key": "b", "parameters": {"n": 1}},
+    ]
+    body = problem(api.post(f"/tasks/{task.id}/trigger-batch", {"items": items}), 422)
+    expected = {"/items/1/run_at", "/items/2/run_at", "/items/3/run_at", "/items/4/parameters", "/items/5/when"}
+    assert pointers(body) == expected | {"/items/6/idempotency_key", "/items/7"}
+    assert not Execution.objects.filter(task_id=task.id).exists()
+    same_key = [{"idempotency_key": "a", "parameters": {"n": n}} for n in range(2)]
+    body = problem(api.post(f"/tasks/{task.id}/trigger-batch", {"items": same_key}), 422)
+    assert pointers(body) == {"/items/1/idempotency_key"}
+    assert not Execution.objects.filter(task_id=task.id).exists()
+    wrong: Any
+    for wrong in ([], None, {}, [{}] * 10_001):
+        problem(api.post(f"/tasks/{task.id}/trigger-batch", {"items": wrong}), 422)
+    assert not Execution.objects.filter(task_id=task.id).exists()
+
+
+def test_routes_methods_and_types_that_are_not_there(api: Api) -> None:
+    problem(api.get("/nowhere"), 404)
+    problem(api.get("/tasks/"), 404)
+    problem(api.get("/tasks/5"), 404)
+    problem(api.call("put", "/tasks", {}), 405)
+    problem(api.post("/tasks", b"name=a", headers={"Content-Type": "application/x-www-form-urlencoded"}), 415)
+    problem(api.post("/tasks", b"{}", headers={"Content-Type": "text/plain"}), 415)
+    assert api.get("/tasks", headers={"Accept": "text/html"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=201", "limit=x", "paused=1", "cursor=AAAA", "cursor=%00", "nme=a", "search=%00", "tag=%00"],
+)
+def test_bad_queries(api: Api, query: str) -> None:
+    body = problem(api.get(f"/tasks?{query}"), 400)
+    assert body["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize("query", ["status=gone", "task_id=7", "since=yesterday", "until=2026-13-01T00:00:00Z"])
+def test_bad_queries_of_executions(api: Api, query: str) -> None:
+    body = problem(api.get(f"/executions?{query}"), 400)
+    assert body["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+def test_ids_outside_all_partitions_are_simply_unknown(api: Api) -> None:
+    for identity in ("ffffffff-ffff-7fff-bfff-ffffffffffff", "00000000-0000-7000-8000-000000000000"):
+        problem(api.get(f"/executions/{identity}"), 404)
+        problem(api.post(f"/executions/{identity}/cancel"), 404)
