@@ -1,0 +1,216 @@
+"""One command runs everything; each demo task does what it says; what stops is found again."""
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from apps.quickstart import backing
+from apps.quickstart.services import EmbeddedServices
+from chronoweb.runtime.errors import ConfigurationError
+from tests.quickstart_tools import ROOT, Started, bare_environment, command
+from tests.waiting import eventually
+
+DEMO = {"every-minute", "every-5-seconds", "webhook-to-itself", "third-time-lucky", "invoice-with-a-comma"}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """One for all tests that only look."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o711)  # PostgreSQL passes through as another user when root runs the tests
+    started = Started(folder / "var", "--workers", "1")
+    try:
+        yield started.wait_until_running()
+    finally:
+        started.end()
+
+
+@pytest.fixture
+def start(data_dir: Path) -> Iterator[Callable[..., Started]]:
+    """Starts quickstart in the test's own folder, as often as it likes."""
+    all_started = []
+
+    def one(*arguments: str, port: int | None = None) -> Started:
+        started = Started(data_dir / "var", "--workers", "1", *arguments, port=port)
+        all_started.append(started)
+        return started
+
+    yield one
+    for started in all_started:
+        started.end()
+
+
+def test_credentials_are_written_for_their_owner_only(running: Started) -> None:
+    file = running.data_dir / "quickstart.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((running.data_dir / "secret_key").stat().st_mode) == 0o600
+    found = running.credentials
+    assert (found.url, found.tenant, found.admin_username) == (running.url, "demo", "admin")
+    for text in (found.api_key, found.admin_password):
+        assert text in running.said()
+
+
+def test_the_login_link_works_once(running: Started) -> None:
+    with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        page = browser.get(running.login_link)
+        assert page.status_code == 200
+        assert page.url.path == "/t/demo/executions/"
+    assert httpx.get(running.login_link, trust_env=False).status_code == 403
+
+
+def test_the_interval_task_runs_every_five_seconds(running: Started) -> None:
+    found = running.execution_of("every-5-seconds", seconds=15, that=lambda e: e["status"] == "completed")
+    assert found["result"] == {"greeting": "hello chronoweb"}
+    assert found["scheduled_at"][17:19] in {f"{second:02}" for second in range(0, 60, 5)}
+
+
+def test_the_webhook_reaches_the_web_process(running: Started) -> None:
+    found = running.execution_of("webhook-to-itself", seconds=30, that=lambda e: e["status"] == "completed")
+    assert found["result"]["status"] == 200
+
+
+def test_the_flaky_task_fails_twice_and_then_succeeds(running: Started) -> None:
+    found = running.execution_of("third-time-lucky", seconds=50, that=lambda e: True)
+    assert (found["status"], found["attempt"]) == ("completed", 3)
+    assert found["result"] == {"succeeded_on_attempt": 3}
+
+
+def test_the_faulty_task_becomes_a_dead_letter_that_says_why(running: Started) -> None:
+    found = running.execution_of("invoice-with-a-comma", seconds=30, that=lambda e: True)
+    assert (found["status"], found["attempt"]) == ("dead_letter", 2)
+    assert found["error"]["type"] == "ValueError"
+    assert 'amount "12,50"' in found["error"]["message"]
+    letters = running.call("GET", "admin/dlq")["items"]
+    assert found["id"] in {letter["id"] for letter in letters}
+
+
+def test_the_cron_task_runs_on_the_minute(running: Started) -> None:
+    """It went through the hot tier (PRELOADED) and the transport: only a dispatch gives a token."""
+    found = running.execution_of("every-minute", seconds=75, that=lambda e: e["status"] == "completed")
+    assert found["scheduled_at"][16:19] == ":00"
+    assert found["run_at"] == found["scheduled_at"]
+    assert found["fencing_token"] > 0
+    assert datetime.fromisoformat(found["started_at"]) >= datetime.fromisoformat(found["run_at"])
+
+
+def test_the_tour_of_the_readme_works_when_pasted(running: Started, tmp_path: Path) -> None:
+    """Every block of the tour, in one shell that stops at the first error, in a folder whose var is this one's."""
+    tour = (ROOT / "README.md").read_text().split("## A tour of five minutes")[1].split("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", tour, re.DOTALL)
+    assert len(blocks) > 5
+    (tmp_path / "var").symlink_to(running.data_dir)
+    shell = ["bash", "-euo", "pipefail", "-c", "".join(blocks)]
+    result = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for text in ('"2027-03-28T01:00:00Z"', '"status": "completed"', '"hello night"', '"paused_at": "2'):
+        assert text in result.stdout
+
+
+def test_a_second_start_in_the_same_folder_names_the_first(running: Started) -> None:
+    arguments = command("--port", "1", "--data-dir", str(running.data_dir))
+    result = subprocess.run(
+        arguments, env=bare_environment(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert result.returncode != 0
+    assert f"in use by the running process {running.process.pid}" in result.stderr
+
+
+def test_ctrl_c_stops_all_and_the_next_start_finds_what_was(start: Callable[..., Started]) -> None:
+    first = start().wait_until_running()
+    kept = first.credentials
+    seen = first.execution_of("every-5-seconds", seconds=15, that=lambda e: e["status"] == "completed")
+    tasks = first.tasks()
+    assert set(tasks) == DEMO
+    first.call("DELETE", f"tasks/{tasks['third-time-lucky']['id']}")
+    first.call("PATCH", f"tasks/{tasks['every-5-seconds']['id']}", {"name": "renamed"})
+    first.stop()
+    first.process.wait(10)
+    assert first.processes() == []
+
+    second = start(port=first.port).wait_until_running(30)
+    assert second.credentials == kept
+    assert set(second.tasks()) == DEMO - {"every-5-seconds", "third-time-lucky"} | {"renamed"}
+    assert second.call("GET", f"executions/{seen['id']}")["status"] == "completed"
+
+
+def test_after_a_kill_nothing_is_left_and_the_next_start_goes_on_elsewhere(start: Callable[..., Started]) -> None:
+    """Another port, too: the task that calls the web process follows it."""
+    first = start().wait_until_running()
+    seen = first.execution_of("every-5-seconds", seconds=15, that=lambda e: e["status"] == "completed")
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait()
+    eventually(lambda: not first.processes(), seconds=5)
+
+    second = start().wait_until_running(30)
+    assert second.port != first.port
+    assert second.call("GET", f"executions/{seen['id']}")["status"] == "completed"
+    assert second.tasks()["webhook-to-itself"]["handler"]["url"] == f"{second.url}/livez"
+    again = second.execution_of(
+        "every-5-seconds", seconds=60, that=lambda e: e["status"] == "completed" and e["id"] > seen["id"]
+    )
+    assert again["result"] == {"greeting": "hello chronoweb"}
+
+
+def test_the_kafka_transport_carries_work(start: Callable[..., Started]) -> None:
+    started = start("--transport", "kafka").wait_until_running()
+    assert "Kafka-protocol broker" in started.said()
+    found = started.execution_of("every-5-seconds", seconds=60, that=lambda e: e["status"] == "completed")
+    assert found["fencing_token"] > 0
+
+
+def test_a_taken_port_is_named(data_dir: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        arguments = command("--port", str(port), "--data-dir", str(data_dir / "var"))
+        result = subprocess.run(
+            arguments, env=bare_environment(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=30
+        )
+    assert result.returncode != 0
+    assert f"port {port} of 127.0.0.1 is taken" in result.stderr
+    assert f"(pid {os.getpid()})" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "transport", "problem"),
+    [
+        ({"DATABASE_URL": "postgres://x/y"}, None, "sets DATABASE_URL but not REDIS_URL"),
+        ({"REDIS_URL": "redis://x"}, None, "sets REDIS_URL but not DATABASE_URL"),
+        ({"DATABASE_URL": "postgres://x/y", "REDIS_URL": "redis://x"}, "kafka", "needs KAFKA_BOOTSTRAP_SERVERS"),
+        ({"KAFKA_BOOTSTRAP_SERVERS": "x:9092"}, None, "neither DATABASE_URL nor REDIS_URL"),
+    ],
+)
+def test_half_of_the_services_is_refused(
+    tmp_path: Path, environment: dict[str, str], transport: str | None, problem: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        backing.choose(data_dir=tmp_path, transport=transport, environment=environment)
+
+
+def test_given_services_are_used(tmp_path: Path) -> None:
+    given = {"DATABASE_URL": "postgres://x/y", "REDIS_URL": "redis://x", "KAFKA_BOOTSTRAP_SERVERS": "k:9092"}
+    services, description = backing.choose(data_dir=tmp_path, transport=None, environment=given)
+    addresses = services.start()
+    services.stop()
+    assert given.items() <= addresses.environment().items()
+    assert "of the environment" in description
+    services, _ = backing.choose(data_dir=tmp_path, transport="redis", environment=given)
+    assert services.start().kafka_bootstrap_servers is None
+    services.stop()
+
+
+def test_without_any_address_services_are_embedded(tmp_path: Path) -> None:
+    services, _ = backing.choose(data_dir=tmp_path, transport=None, environment={})
+    assert isinstance(services, EmbeddedServices)
