@@ -12,6 +12,8 @@ import redis
 
 from apps.quickstart.services import ServiceAddresses
 
+pytest_plugins = ["tests.stack"]
+
 
 @pytest.fixture(scope="session")
 def services() -> ServiceAddresses:
