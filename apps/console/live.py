@@ -88,7 +88,7 @@ class Hub:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.read(connection.close)
+        await self.read(lambda: connection.close())  # looked up there: each thread has its own
         self._executor.shutdown(wait=False)
 
     async def read(self, reading: Callable[[], T]) -> T:

@@ -1,0 +1,198 @@
+"""The live page's socket: whose it is, what it sends, how it heals, what it costs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from channels.db import database_sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.test import Client
+
+from apps.console import consumers, live
+from apps.executions import feed
+from apps.executions.models import Execution
+from apps.executions.states import Status
+from apps.tenants.models import Membership, Tenant
+from chronoweb.asgi import application
+from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+in_thread = database_sync_to_async
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _feed_ends_with_the_module() -> Iterator[None]:
+    yield
+    feed.close()
+
+
+@in_thread
+def prepare() -> tuple[Tenant, Ledger, str, int]:
+    """A tenant, its ledger, and a member's session cookie and id."""
+    tenant = make_tenant()
+    person = make_person(tenant)
+    client = Client()
+    client.force_login(person)
+    return tenant, Ledger(tenant), client.cookies[settings.SESSION_COOKIE_NAME].value, person.pk
+
+
+def socket(slug: str, cookie: str, *, query: str = "", origin: str = "http://localhost") -> WebsocketCommunicator:
+    headers = [
+        (b"host", b"localhost"),
+        (b"origin", origin.encode()),
+        (b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()),
+    ]
+    return WebsocketCommunicator(application, f"/ws/t/{slug}/executions/{query}", headers=headers)
+
+
+@asynccontextmanager
+async def connected(slug: str, cookie: str, query: str = "") -> AsyncIterator[WebsocketCommunicator]:
+    communicator = socket(slug, cookie, query=query)
+    accepted, _ = await communicator.connect(timeout=5)
+    assert accepted
+    yield communicator
+    await communicator.disconnect()
+
+
+async def until(
+    communicator: WebsocketCommunicator, wanted: Callable[[dict[str, Any]], bool], seconds: float = 5
+) -> dict[str, Any]:
+    """The first message row that is `wanted`."""
+    async with asyncio.timeout(seconds):
+        while True:
+            message = await communicator.receive_json_from(timeout=seconds)
+            for row in message["rows"]:
+                if wanted(row):
+                    return row
+
+
+async def heard_by_writers(tenant: Tenant) -> None:
+    """Until this process's feed knows that somebody watches the tenant."""
+    async with asyncio.timeout(5):
+        while tenant.id.bytes not in (feed._feed._watched or ()):
+            feed.changed(tenant.id, [])
+            await asyncio.sleep(0.05)
+
+
+async def test_strangers_other_tenants_and_other_origins_are_refused() -> None:
+    tenant, _, cookie, _ = await prepare()
+    foreign, _, foreign_cookie, _ = await prepare()
+    for communicator in (
+        socket(tenant.slug, "no-session"),
+        socket(tenant.slug, foreign_cookie),
+        socket(foreign.slug, cookie),
+        socket("no-such-tenant", cookie),
+        socket(tenant.slug, cookie, origin="https://evil.example"),
+    ):
+        accepted, _ = await communicator.connect(timeout=5)
+        assert not accepted
+
+
+async def test_a_snapshot_comes_first_and_is_the_tenants_own() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    _, other, _, _ = await prepare()
+    mine = await in_thread(ledger.add)(Status.RUNNING, task=HOSTILE)
+    await in_thread(other.add)(Status.RUNNING)
+    async with connected(tenant.slug, cookie) as communicator:
+        snapshot = await communicator.receive_json_from(timeout=5)
+    assert snapshot["type"] == "snapshot"
+    assert [row["id"] for row in snapshot["rows"]] == [str(mine.id)]
+    assert "<img" not in snapshot["rows"][0]["html"]
+    assert 'data-state="running"' in snapshot["summary"]
+
+
+async def test_a_change_arrives_with_its_version() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    row = await in_thread(ledger.add)(Status.RUNNING)
+    async with connected(tenant.slug, cookie) as communicator:
+        await communicator.receive_json_from(timeout=5)
+        await heard_by_writers(tenant)
+        await in_thread(change)(row, status=Status.COMPLETED, finished_at=row.started_at + timedelta(seconds=2))
+        feed.changed(tenant.id, [row.id])
+        update = await until(communicator, lambda r: r["id"] == str(row.id))
+    assert (update["state"], update["version"]) == ("completed", row.version)
+    assert "2.0 s" in update["html"]
+
+
+async def test_what_the_feed_does_not_tell_is_found_all_the_same() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    row = await in_thread(ledger.add)(Status.RUNNING)
+    async with connected(tenant.slug, cookie) as communicator:
+        await communicator.receive_json_from(timeout=5)
+        await in_thread(change)(row, status=Status.RETRYING)
+        update = await until(communicator, lambda r: r["id"] == str(row.id), seconds=live.LOOK_SECONDS + 3)
+    assert update["state"] == "retrying"
+
+
+async def test_a_filtered_page_adds_its_state_alone_and_changes_what_it_shows() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    row = await in_thread(ledger.add)(Status.RUNNING)
+    async with connected(tenant.slug, cookie, "?state=running") as communicator:
+        snapshot = await communicator.receive_json_from(timeout=5)
+        assert [r["state"] for r in snapshot["rows"]] == ["running"]
+        await in_thread(change)(row, status=Status.COMPLETED, finished_at=row.started_at)
+        new = await in_thread(ledger.add)(Status.RUNNING)
+        feed.changed(tenant.id, [row.id, new.id])
+        found: dict[str, dict[str, Any]] = {}
+        async with asyncio.timeout(5):
+            while not {str(row.id), str(new.id)} <= found.keys():
+                message = await communicator.receive_json_from(timeout=5)
+                found |= {r["id"]: r for r in message["rows"]}
+    assert found[str(row.id)]["insert"] is False
+    assert found[str(new.id)]["insert"] is True
+
+
+async def test_viewers_of_one_tenant_share_one_reading() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    await in_thread(ledger.add)(Status.RUNNING)
+    async with connected(tenant.slug, cookie) as one, connected(tenant.slug, cookie) as other:
+        await one.receive_json_from(timeout=5)
+        await other.receive_json_from(timeout=5)
+        hubs = [hub for (_, tenant_id), hub in live._hubs.items() if tenant_id == tenant.id]
+        assert [len(hub.viewers) for hub in hubs] == [2]
+    assert not [key for key in live._hubs if key[1] == tenant.id]
+
+
+async def test_a_viewer_that_fell_behind_starts_over() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    row = await in_thread(ledger.add)(Status.RUNNING)
+    async with connected(tenant.slug, cookie) as communicator:
+        await communicator.receive_json_from(timeout=5)
+        (hub,) = [hub for (_, tenant_id), hub in live._hubs.items() if tenant_id == tenant.id]
+        (viewer,) = hub.viewers
+        viewer.fell_behind = True
+        viewer.give(live.Update(rows=[], index=None, tenant_slug=tenant.slug))
+        message = await communicator.receive_json_from(timeout=5)
+    assert message["type"] == "snapshot"
+    assert [r["id"] for r in message["rows"]] == [str(row.id)]
+
+
+async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.0)
+    tenant, _, cookie, person_id = await prepare()
+    async with connected(tenant.slug, cookie) as communicator:
+        await communicator.receive_json_from(timeout=5)
+        await Membership.objects.filter(user_id=person_id).adelete()
+        async with asyncio.timeout(live.LOOK_SECONDS + 3):
+            while (event := await communicator.receive_output(timeout=5))["type"] != "websocket.close":
+                pass
+    assert event["code"] == consumers.NOT_A_MEMBER
+
+
+async def test_rows_far_ahead_are_not_pushed() -> None:
+    """They come near soon enough; a page that shows the present must not fill with the next hour."""
+    tenant, ledger, cookie, _ = await prepare()
+    for n in range(10):
+        await in_thread(ledger.add)(Status.SCHEDULED, due=timedelta(seconds=30 + n))
+    async with connected(tenant.slug, cookie) as communicator:
+        await communicator.receive_json_from(timeout=5)
+        await heard_by_writers(tenant)
+        far: Execution = await in_thread(ledger.add)(Status.SCHEDULED, due=timedelta(minutes=50))
+        feed.changed(tenant.id, [far.id])
+        update = await until(communicator, lambda r: r["id"] == str(far.id))
+    assert update["insert"] is False
