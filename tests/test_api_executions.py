@@ -1,8 +1,10 @@
 """Executions over REST: lists by key, detail, cancel in every state, retry, dead letters."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 
 from apps.definitions import services as tasks
 from apps.definitions.models import Task
@@ -205,3 +207,30 @@ def test_nothing_of_a_deleted_task_runs_again(api: Api, task: Task) -> None:
     problem(api.post(f"/executions/{done.id}/retry"), 409)
     assert api.call("delete", f"/admin/dlq/{dead.id}").status_code == 204
     assert api.get(f"/executions/{done.id}").json()["task_name"] == task.name
+
+
+def test_a_page_is_read_by_the_index_of_its_order(api: Api, task: Task) -> None:
+    """On a day that was never analysed the planner would rather read and sort all of it."""
+    for _ in range(3):
+        tasks.trigger_batch(principal=api.principal, task_id=task.id, items=[{} for _ in range(2000)])
+    plans = _Plans()
+    with connection.execute_wrapper(plans):
+        assert len(listed(api, "limit=5")) == 5
+    (plan,) = plans.found
+    assert "Seq Scan" not in plan
+    assert "Sort Method" not in plan
+    assert "tenant_id_id_idx" in plan
+
+
+class _Plans:
+    """Explains what is read from executions."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if 'FROM "executions"' in sql:
+            with connection.connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {sql}", params)
+                self.found.append("\n".join(row[0] for row in cursor))
+        return execute(sql, params, many, context)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from apps.definitions.models import Task
 from apps.executions.models import Execution, IdempotencyKey, TaskVersion
@@ -210,3 +211,20 @@ def test_ids_outside_all_partitions_are_simply_unknown(api: Api) -> None:
     for identity in ("ffffffff-ffff-7fff-bfff-ffffffffffff", "00000000-0000-7000-8000-000000000000"):
         problem(api.get(f"/executions/{identity}"), 404)
         problem(api.post(f"/executions/{identity}/cancel"), 404)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [(RuntimeError("SELECT secret FROM keys"), 500), (OperationalError("password=secret refused"), 503)],
+)
+def test_our_own_faults_tell_no_secrets(
+    api: Api, monkeypatch: pytest.MonkeyPatch, fault: Exception, status: int
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr("apps.definitions.selectors.tasks", fail)
+    response = api.get("/tasks")
+    problem(response, status)
+    assert b"secret" not in response.content
+    assert response.has_header("Retry-After") == (status == 503)

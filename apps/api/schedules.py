@@ -1,5 +1,7 @@
 """/api/v1/schedules: what a schedule would do, before it is anybody's."""
 
+from datetime import timedelta
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,11 +16,14 @@ from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 DEFAULT_COUNT = 5
 LARGEST_COUNT = 1000
+FARTHEST = timedelta(days=36_525)
+"""A preview looks a century ahead: a thousand 29 Februaries would keep the process busy for seconds."""
+
 _OWN = ("after", "count")
 
 
 class PreviewSchedule(ApiView):
-    """The first `count` occurrences after `after` (exclusive; now if it is not given). Writes nothing."""
+    """The first `count` occurrences after `after` (exclusive; now if not given), within a century. Writes nothing."""
 
     def needed_role(self, request: Request) -> Role:
         return Role.VIEWER
@@ -39,9 +44,10 @@ class PreviewSchedule(ApiView):
         after = own.moment("after", zone_name, last_pass=False) or SYSTEM_CLOCK.now()
         if errors + own.errors:
             raise InvalidInputs(errors + own.errors)
+        ahead = occurrences(schedule, after=after, before=after + FARTHEST, limit=count)
         return Response(
             {
-                "fire_times": [representations.moment(at) for at in occurrences(schedule, after=after, limit=count)],
+                "fire_times": [representations.moment(at) for at in ahead],
                 "description": describe(schedule),
                 "timezone": schedule.timezone,
                 "tzdata": TZDATA_VERSION,

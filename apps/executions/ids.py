@@ -44,6 +44,11 @@ def scheduled_at(identity: UUID | bytes) -> datetime | None:
     return from_ms(instant)
 
 
+def lowest(instant: datetime) -> UUID:
+    """A bound for ranges: every id scheduled at `instant` or later is at least this, every earlier one is less."""
+    return UUID(bytes=to_ms(instant).to_bytes(6, "big") + bytes(10))
+
+
 def shard(identity: bytes) -> int:
     """The hot tier's shard of an id: its last four bits, which are random."""
     return identity[15] & (SHARDS - 1)
