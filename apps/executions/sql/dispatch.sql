@@ -87,7 +87,7 @@ FROM u
 -- Which of these popped executions wait still: another transaction held them when they were to be dispatched.
 SELECT e.id FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
-WHERE e.status = {PRELOADED}
+WHERE CASE WHEN e.status = {PRELOADED} THEN true END
 
 -- name: outstanding_by_worker
 -- What each worker has been sent and has not ended: what credits are counted from.
