@@ -23,22 +23,18 @@ def make_publisher(
     kafka_bootstrap_servers: str = "",
     redis_prefix: str = "chronoweb:",
     topic_prefix: str = "chronoweb.",
-    kafka_partitions: int = DEFAULT_PARTITIONS,
 ) -> Publisher:
     """The publishing side. Does not connect yet: the first message does.
 
     kafka_bootstrap_servers: "host:port,…"; empty chooses Redis streams.
-    kafka_partitions: of each topic that has to be made; at least as many as there will ever be workers.
     """
     if not kafka_bootstrap_servers:
         return RedisPublisher(url=redis_url, prefix=redis_prefix)
     # Imported here so that installations without Kafka do not load its C library into every process.
-    from chronoweb.runtime.transport.kafka import KafkaPublisher, Topics
+    from chronoweb.runtime.transport.kafka_publisher import KafkaPublisher
+    from chronoweb.runtime.transport.kafka_topics import topic_names
 
-    return KafkaPublisher(
-        bootstrap_servers=kafka_bootstrap_servers,
-        topics=Topics(kafka_bootstrap_servers, prefix=topic_prefix, partitions=kafka_partitions),
-    )
+    return KafkaPublisher(bootstrap_servers=kafka_bootstrap_servers, topics=topic_names(topic_prefix))
 
 
 def make_receiver(
@@ -53,10 +49,12 @@ def make_receiver(
     """The receiving side of one worker process; parameters as for `make_publisher`.
 
     worker_id: the id of this process's row in `workers`, never used by another process.
+    kafka_partitions: of each topic that has to be made; at least as many as there will ever be workers at once.
     """
     if not kafka_bootstrap_servers:
         return RedisReceiver(worker_id, url=redis_url, prefix=redis_prefix)
-    from chronoweb.runtime.transport.kafka import KafkaReceiver, Topics
+    from chronoweb.runtime.transport.kafka import KafkaReceiver
+    from chronoweb.runtime.transport.kafka_topics import Topics
 
     return KafkaReceiver(
         worker_id,

@@ -7,47 +7,27 @@ leave the surplus without an inbox.
 
 A message that was read and not acknowledged comes again to whoever gets its partition next. Order holds within
 a partition only, and a publisher takes an inbox's partitions in turn.
-
-`enable.idempotence` stays off: fencing tokens make duplicates harmless, and an idempotent producer does not
-recover from a broker that lost its data.
 """
 
 import logging
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from chronoweb.runtime.errors import ServiceUnavailable
-from chronoweb.runtime.transport.base import CLASSES, Confirmation, Incoming, Outgoing
+from chronoweb.runtime.transport.base import CLASSES, Incoming
+from chronoweb.runtime.transport.kafka_client import CONNECTION, log_error
 from chronoweb.runtime.transport.kafka_topics import Topics, is_missing_topic
-
-__all__ = ["KafkaPublisher", "KafkaReceiver", "Topics"]
 
 LOG = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_SECONDS = 5.0
 READ_AHEAD_MESSAGES = 1000
 
-_CONNECTION = {
-    "log_level": 2,  # the error callback says the same once; the client's own log repeats it with each reconnect
-    "reconnect.backoff.ms": 200,
-    "reconnect.backoff.max.ms": 1000,
-    "socket.keepalive.enable": True,
-    "allow.auto.create.topics": False,  # a topic made by the broker's own default has the wrong partitions
-    "topic.metadata.refresh.interval.ms": 2000,  # how soon topics that were lost and made again are seen
-}
-_PRODUCER = {
-    "acks": "all",
-    "linger.ms": 0,
-    "enable.idempotence": False,
-    "message.timeout.ms": 5000,
-    "queue.buffering.max.messages": 200_000,
-}
 _CONSUMER = {
     "partition.assignment.strategy": "range",
     "auto.offset.reset": "earliest",
@@ -61,59 +41,6 @@ _CONSUMER = {
 }
 
 
-class KafkaPublisher:
-    """Delivery reports, which arrive in `poll`, become confirmations."""
-
-    def __init__(self, *, bootstrap_servers: str, topics: Topics) -> None:
-        self._topics = topics
-        settings = {"bootstrap.servers": bootstrap_servers, **_CONNECTION, **_PRODUCER}
-        self._producer = Producer({**settings, "error_cb": _log_error}, logger=LOG)
-        self._turn = 0
-        self._closed = False
-
-    def publish(self, message: Outgoing) -> Confirmation:
-        confirmation = Confirmation()
-        partitions = message.inbox.get("kafka", {}).get(str(message.class_index))
-        if self._closed or not partitions:
-            reason = "the publisher is closed" if self._closed else f"no partitions in {message.inbox!r}"
-            confirmation.fail(ServiceUnavailable(f"Not published: {reason}"))
-            return confirmation
-        self._turn += 1
-        try:
-            self._producer.produce(
-                self._topics.names[message.class_index],
-                value=message.body,
-                partition=partitions[self._turn % len(partitions)],
-                headers=[(name, value.encode()) for name, value in message.headers.items()],
-                on_delivery=partial(self._delivered, confirmation),
-            )
-        except (BufferError, KafkaException) as error:
-            confirmation.fail(ServiceUnavailable(f"The Kafka producer refused the message: {error}"))
-        return confirmation
-
-    def _delivered(self, confirmation: Confirmation, error: KafkaError | None, _message: Message) -> None:
-        if error is None:
-            confirmation.confirm()
-            return
-        confirmation.fail(ServiceUnavailable(f"The broker did not take the message: {error}"))
-        if is_missing_topic(error):
-            self._topics.ensure()
-
-    def flush_soon(self) -> None:
-        self._producer.poll(0)
-
-    def poll(self, timeout_seconds: float) -> None:
-        self._producer.poll(timeout_seconds)
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        if self._producer.flush(CLOSE_TIMEOUT_SECONDS):
-            self._producer.purge()
-            self._producer.flush(CLOSE_TIMEOUT_SECONDS)
-
-
 class KafkaReceiver:
     """One member of the workers' group.
 
@@ -125,7 +52,7 @@ class KafkaReceiver:
     def __init__(self, worker_id: int, *, bootstrap_servers: str, topics: Topics, group: str) -> None:
         self._topics = topics
         self._class_of = {name: index for index, name in enumerate(topics.names)}
-        settings = {"bootstrap.servers": bootstrap_servers, **_CONNECTION, **_CONSUMER}
+        settings = {"bootstrap.servers": bootstrap_servers, **CONNECTION, **_CONSUMER}
         settings |= {"group.id": group, "client.id": f"worker-{worker_id}"}
         callbacks = {"error_cb": self._on_error, "on_commit": _log_commit}
         self._consumer = Consumer({**settings, **callbacks}, logger=LOG)
@@ -142,9 +69,9 @@ class KafkaReceiver:
     def receive(self, timeout_seconds: float, *, max_messages: int) -> list[Incoming]:
         if self._closed:
             return []
-        if not self._subscribed and not self._subscribe(timeout_seconds):
-            return []
         try:
+            if not self._subscribed and not self._subscribe(timeout_seconds):
+                return []
             self._fetch(0 if any(self._waiting) else timeout_seconds)
         except KafkaException as error:
             raise ServiceUnavailable(f"The inbox could not be read: {error}") from error
@@ -158,7 +85,7 @@ class KafkaReceiver:
         return messages
 
     def _subscribe(self, timeout_seconds: float) -> bool:
-        """A subscription before the topics exist would join the group with nothing to share."""
+        """Join the group once the topics exist: before, there would be nothing to share."""
         self._topics.ensure()
         if not self._topics.wait(timeout_seconds):
             return False
@@ -170,6 +97,17 @@ class KafkaReceiver:
         )
         self._subscribed = True
         return True
+
+    def _leave(self) -> None:
+        """A member that lived through the loss of its topics joins anew, as another member.
+
+        It may have been given an empty share already, from what the broker said before they were made again;
+        nothing else would change that, and a member that merely joins again may be given its old share.
+        """
+        if self._subscribed:
+            self._subscribed = False
+            self._consumer.unsubscribe()
+            self._forget()
 
     def _fetch(self, timeout_seconds: float) -> None:
         """poll(t), then poll(0) until nothing is left: `consume(n, t)` would wait the whole t.
@@ -214,21 +152,24 @@ class KafkaReceiver:
         shares: dict[str, list[int]] = {str(index): [] for index in range(len(CLASSES))}
         for topic_partition in assigned:
             shares[str(self._class_of[topic_partition.topic])].append(topic_partition.partition)
-        # A share that lacks a class comes from topics that are just being made: another rebalance follows.
+        # Without a share of every class this worker is one too many, or the topics are just being made.
         self._inbox = {"kafka": shares} if all(shares.values()) else None
         LOG.info("The inbox is now %s", self._inbox, extra={"action": "transport.assigned"})
 
     def _on_revoke(self, _consumer: Consumer, _revoked: list[TopicPartition]) -> None:
         """Range rebalances take everything away before they give anything: nothing here is ours now."""
+        self._forget()
+
+    def _forget(self) -> None:
         self._inbox = None
         self._open.clear()
         for waiting in self._waiting:
             waiting.clear()
 
     def _on_error(self, error: KafkaError) -> None:
-        _log_error(error)
+        log_error(error)
         if is_missing_topic(error):
-            self._topics.ensure()
+            self._leave()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._away = error
 
@@ -247,8 +188,7 @@ class KafkaReceiver:
                 "The broker does not answer; the group drops this worker when its session ends",
                 extra={"action": "transport.leave_timeout"},
             )
-        for waiting in self._waiting:
-            waiting.clear()
+        self._forget()
 
     def close(self) -> None:
         self.stop_receiving()
@@ -261,11 +201,6 @@ def _advance(offsets: dict[int, bool]) -> int | None:
         del offsets[first]
         end = first + 1
     return end
-
-
-def _log_error(error: KafkaError) -> None:
-    level = logging.DEBUG if error.code() == KafkaError._TRANSPORT else logging.WARNING  # one for each reconnect
-    LOG.log(level, "Kafka: %s", error, extra={"action": "transport.error"})
 
 
 def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import Future, wait
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from chronoweb.runtime.errors import ServiceUnavailable
 from chronoweb.runtime.transport.base import CLASSES
 
 LOG = logging.getLogger(__name__)
@@ -18,6 +19,11 @@ BROKER_DEFAULT = -1  # the replication factor is the broker's business
 RETENTION_MS = 3_600_000  # the ledger takes unclaimed work back after seconds; an hour is for looking at it
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+def topic_names(prefix: str) -> tuple[str, ...]:
+    """One topic per class, in the order of CLASSES."""
+    return tuple(f"{prefix}executions.{name}" for name in CLASSES)
 
 
 def is_missing_topic(error: KafkaError) -> bool:
@@ -31,7 +37,7 @@ class Topics:
     """
 
     def __init__(self, bootstrap_servers: str, *, prefix: str, partitions: int) -> None:
-        self.names = tuple(f"{prefix}executions.{name}" for name in CLASSES)
+        self.names = topic_names(prefix)
         self._settings: dict[str, str | int | float | bool] = {
             "bootstrap.servers": bootstrap_servers,
             "socket.timeout.ms": 5000,
@@ -60,18 +66,20 @@ class Topics:
         self._requests = self._admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_SECONDS)
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Whether the topics exist, as far as the last `ensure` found out within this time."""
-        if not self._requests:
-            return False
+        """Whether the topics exist, as far as the last `ensure` found out within this time.
+
+        Raises ServiceUnavailable when the broker refused, or did not answer for REQUEST_TIMEOUT_SECONDS.
+        """
         done, open_ones = wait(self._requests.values(), timeout_seconds)
-        return not open_ones and all(_exists(request) for request in done)
+        for request in done:
+            _require_topic(request)
+        return bool(done) and not open_ones
 
 
-def _exists(request: Future[None]) -> bool:
+def _require_topic(request: Future[None]) -> None:
     error = request.exception()
     if error is None:
-        return True
+        return
     if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-        return True
-    LOG.warning("A topic could not be made: %s", error, extra={"action": "transport.topic_refused"})
-    return False
+        return
+    raise ServiceUnavailable(f"A topic could not be made: {error}; the next call tries again") from error
