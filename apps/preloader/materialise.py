@@ -48,7 +48,8 @@ def materialise(config: Config, *, role: str, epoch: int) -> int:
         store.record_events(
             raw, [row for row, _ in told], source=None, actor="preloader", reasons=[reason for _, reason in told]
         )
-        faults.point("preloader.inserted")
+        if new:
+            faults.point("preloader.inserted")
         Task.objects.bulk_update(due, ["next_fire_at"])
     feed.changed_many((row.tenant_id, row.id) for row in made if row.id in new)
     if new:

@@ -17,7 +17,7 @@ from apps.executions import feed, locks, partitions, store
 from apps.executions.leases import Leadership
 from apps.executions.rows import WorkerRow
 from apps.watchdog.lost_workers import LostWorkers
-from chronoweb.runtime import postgres, redis_client, wakeup
+from chronoweb.runtime import faults, postgres, redis_client, wakeup
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
@@ -186,6 +186,8 @@ class Watchdog:
         if not taken:
             return 0
         found = store.reclaim(links.ledger, taken, reason=reason, actor=ROLE, only_unclaimed=only_unclaimed)
+        if found:
+            faults.point("watchdog.reclaimed")
         RECLAIMED.labels(label).inc(len(found))
         feed.changed_many((tenant, identity) for identity, _, tenant in found)
         if found:
