@@ -1,0 +1,285 @@
+"""The live page in a real Chromium, served by a real daphne: what people see, press, and are spared."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.db import connection
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect, sync_playwright
+
+from apps.console.login_links import mint
+from apps.executions import feed
+from apps.executions.models import Execution
+from apps.executions.states import Status
+from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ROOT = Path(__file__).resolve().parent.parent
+# As root, and without a word to the world.
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+
+def chromium_path() -> str:
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert found, "chromium is missing: `apt-get install chromium`, or name a Chromium in the variable CHROMIUM"
+    return found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Playwright runs an event loop in this thread, which Django would take for an async context."""
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def answers(url: str) -> bool:
+    try:
+        return urllib.request.urlopen(url, timeout=1).status == 200  # noqa: S310  our own address
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def site(django_db_setup: None) -> Iterator[str]:
+    """The web process, on the test database."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chronoweb.asgi:application"],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        eventually(lambda: server.poll() is not None or answers(f"{url}/login/"), seconds=30)
+        assert server.poll() is None, "daphne ended"
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=15)
+        feed.close()
+
+
+class Stage:
+    """A tenant with a page open in a browser."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self.url = url
+        self.complaints: list[str] = []
+        self.ledger = Ledger(make_tenant())
+        self.tenant = self.ledger.tenant
+        self._browser = browser
+        self.sockets: list[WebSocketRoute] = []
+
+    def add(self, *arguments: Any, **named: Any) -> Execution:
+        return self.ledger.add(*arguments, **named)
+
+    def move(self, row: Execution, **fields: Any) -> None:
+        change(row, **fields)
+        feed.changed(self.tenant.id, [row.id])
+
+    def open(self, *, width: int = 1280, height: int = 800, scheme: Any = "dark") -> Page:
+        """Log in by a link, and wait until the page is live."""
+        context = self._browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, timezone_id="Asia/Tokyo"
+        )
+        page = context.new_page()
+        page.add_init_script(
+            "document.addEventListener('securitypolicyviolation',"
+            " (e) => console.error('CSP', e.violatedDirective, e.blockedURI))"
+        )
+        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.route_web_socket(re.compile("/ws/"), self._relay)
+        page.goto(self.url + mint(make_person(self.tenant)))
+        self.is_live(page)
+        return page
+
+    def _relay(self, route: WebSocketRoute) -> None:
+        route.connect_to_server()
+        self.sockets.append(route)
+
+    def is_live(self, page: Page) -> None:
+        expect(page.locator("[data-live]")).to_have_attribute("data-live", "live", timeout=10_000)
+
+    def writers_hear(self) -> None:
+        """Until this process's feed knows of the viewer, as any daemon does within a second."""
+
+        def heard() -> bool:
+            feed.changed(self.tenant.id, [])
+            return self.tenant.id.bytes in (feed._feed._watched or ())
+
+        eventually(heard)
+
+
+@pytest.fixture
+def stage(chromium: Browser, site: str) -> Iterator[Stage]:
+    """Whatever the browser complains of in the course of a test fails it: errors, warnings, the policy."""
+    made = Stage(chromium, site)
+    yield made
+    for context in chromium.contexts:
+        context.close()
+    assert made.complaints == []
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < seconds
+
+
+def test_a_row_changes_state_live(stage: Stage) -> None:
+    row = stage.add(Status.RUNNING, task="sales-merge")
+    page = stage.open()
+    shown = page.locator(f"#x-{row.id}")
+    expect(shown).to_have_attribute("data-state", "running")
+    page.evaluate("window.sameDocument = true")
+    stage.writers_hear()
+    with within(1.0):
+        stage.move(row, status=Status.COMPLETED, finished_at=row.started_at + timedelta(seconds=2))  # type: ignore[operator]
+        expect(shown).to_have_attribute("data-state", "completed")
+    expect(shown.locator(".c-took")).to_have_text("2.0 s")
+    new = stage.add(Status.DISPATCHED, task="just-sent", due=timedelta(0))
+    feed.changed(stage.tenant.id, [new.id])
+    expect(page.locator("tbody tr").first).to_have_attribute("data-id", str(new.id))
+    expect(page.locator("#summary a[data-state=completed] b")).to_have_text("1")
+    assert page.evaluate("window.sameDocument") is True
+
+
+def test_a_row_never_goes_backwards(stage: Stage) -> None:
+    row = stage.add(Status.RUNNING)
+    page = stage.open()
+    stage.writers_hear()
+    shown = page.locator(f"#x-{row.id}")
+    old = shown.evaluate("(e) => e.outerHTML")
+    stage.move(row, status=Status.COMPLETED, finished_at=row.started_at)
+    expect(shown).to_have_attribute("data-state", "completed")
+    stale = {"id": str(row.id), "version": row.version - 1, "state": "running", "insert": True, "html": old}
+    fresh = stage.add(Status.RUNNING)
+    stage.sockets[-1].send(json.dumps({"type": "rows", "rows": [stale], "summary": None}))
+    feed.changed(stage.tenant.id, [fresh.id])
+    expect(page.locator(f"#x-{fresh.id}")).to_be_visible()
+    expect(shown).to_have_attribute("data-state", "completed")
+
+
+def test_new_rows_wait_for_a_reader_who_has_scrolled(stage: Stage) -> None:
+    for n in range(60):
+        stage.add(Status.COMPLETED, due=timedelta(seconds=-60 - n))
+    page = stage.open()
+    stage.writers_hear()
+    page.evaluate("window.scrollTo(0, 900)")
+    top = page.evaluate("document.elementFromPoint(700, 400).closest('tr').id")
+    new = stage.add(Status.RUNNING, task="new-one")
+    feed.changed(stage.tenant.id, [new.id])
+    button = page.locator("[data-held]")
+    expect(button).to_have_text("1 new")
+    assert page.locator(f"#x-{new.id}").count() == 0
+    assert page.evaluate("document.elementFromPoint(700, 400).closest('tr').id") == top
+    button.click()
+    expect(page.locator(f"#x-{new.id}")).to_be_in_viewport()
+    expect(button).to_be_hidden()
+
+
+def test_a_lost_socket_is_said_and_made_good(stage: Stage) -> None:
+    row = stage.add(Status.RUNNING)
+    page = stage.open()
+    stage.sockets[-1].close(code=4000)
+    expect(page.locator("[data-live]")).to_have_attribute("data-live", "reconnecting")
+    change(row, status=Status.COMPLETED, finished_at=row.started_at)
+    stage.is_live(page)
+    expect(page.locator(f"#x-{row.id}")).to_have_attribute("data-state", "completed")
+
+
+def test_hostile_names_do_nothing(stage: Stage) -> None:
+    row = stage.add(Status.DEAD_LETTER, task=HOSTILE, error={"type": HOSTILE, "message": HOSTILE})
+    page = stage.open()
+    stage.writers_hear()
+    stage.move(row, attempt=4)
+    expect(page.locator(f"#x-{row.id}")).to_have_attribute("data-version", str(row.version))
+    page.locator(f"#x-{row.id} a").click()
+    stage.is_live(page)
+    assert "owned" not in page.title().split("·")[-1]
+    assert page.locator("main img").count() == 0
+
+
+def test_keys_theme_and_zone(stage: Stage) -> None:
+    first = stage.add(Status.RUNNING, task="alpha")
+    second = stage.add(Status.COMPLETED, task="beta", due=timedelta(minutes=-5))
+    page = stage.open()
+    expect(page.locator("[data-clock]")).to_contain_text("Asia/Tokyo")
+    page.keyboard.press("j")
+    expect(page.locator(f"#x-{first.id} a")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(f"#x-{second.id} a")).to_be_focused()
+    page.keyboard.press("k")
+    expect(page.locator(f"#x-{first.id} a")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("bet")
+    expect(page.locator(f"#x-{first.id}")).to_be_hidden()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/executions/{second.id}/")
+    page.keyboard.press("u")
+    page.wait_for_url(f"**/t/{stage.tenant.slug}/executions/")
+    page.locator("[data-theme-toggle]").click()
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_an_execution_page_follows_its_execution(stage: Stage) -> None:
+    row = stage.add(Status.RUNNING, task="followed")
+    page = stage.open()
+    page.locator(f"#x-{row.id} a").click()
+    stage.is_live(page)
+    stage.writers_hear()
+    stage.move(row, status=Status.COMPLETED, finished_at=row.started_at, result={"rows": 1204})
+    expect(page.locator("#detail .title .word")).to_have_text("completed")
+    expect(page.locator("#detail")).to_contain_text("1204")
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (768, 900), (1440, 900)])
+def test_nothing_is_cut_off_at_any_width(stage: Stage, width: int, height: int) -> None:
+    made = stage.ledger.one_of_each()
+    stage.add(Status.COMPLETED, task="a-long-name-" * 15)
+    page = stage.open(width=width, height=height, scheme="light")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    expect(page.locator(f"#x-{made[Status.RUNNING].id} a")).to_be_in_viewport()
+    page.locator(f"#x-{made[Status.DEAD_LETTER].id} a").click()
+    stage.is_live(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_empty_page_fills_by_itself(stage: Stage) -> None:
+    page = stage.open()
+    expect(page.locator("#first-task")).to_contain_text("/api/v1/tasks")
+    row = stage.add(Status.RUNNING)
+    expect(page.locator(f"#x-{row.id}")).to_be_visible(timeout=6000)
