@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -28,11 +29,12 @@ from pytest_django import DjangoDbBlocker
 from apps.dispatcher.hot_tier import HotTier
 from apps.dispatcher.shards import SHARD_PREFIX
 from apps.executions import ids, store
-from apps.executions.rows import NewExecution
+from apps.executions.rows import NewExecution, Preloaded
 from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Outcome, Overlap, Status
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
 from apps.quickstart.bench.processes import Daemons
 from apps.quickstart.services import ServiceAddresses
+from apps.tenants.models import Tenant
 from chronoweb.runtime import postgres
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config
@@ -123,11 +125,12 @@ class Ledger:
     version: int = 0
 
     def __post_init__(self) -> None:
-        self.connection.execute(
-            "INSERT INTO tenants (id, slug, name, tier, home_region, created_at)"
-            " VALUES (encode(%s, 'hex')::uuid, %s, %s, 'STANDARD', 'default', clock_timestamp())",
-            (self.tenant, self.slug, self.slug),
-        )
+        tenant = Tenant(id=UUID(bytes=self.tenant), slug=self.slug, name=self.slug)
+        # What the model adds is filled in; the ORM itself would need Django's connection.
+        fields = {str(f.column): f.pre_save(tenant, add=True) for f in Tenant._meta.concrete_fields}
+        marks = ", ".join(["%s"] * len(fields))
+        query = f"INSERT INTO tenants ({', '.join(fields)}) VALUES ({marks})"
+        self.connection.execute(query, list(fields.values()))
         self.version = self.define()
 
     def define(
@@ -289,6 +292,19 @@ class Ledger:
     def release_hold(self, target: bytes, reason: Hold) -> None:
         parameters = {"target": _uuid(target), "reason": int(reason)}
         self.connection.execute(store.named_sql("hold_clear"), parameters)
+
+    def hydrate(
+        self, day: int, *, limit: int = 1000, lookahead_seconds: float = 3600, epoch: int = EPOCH
+    ) -> list[Preloaded]:
+        """Hydrate one day of this tenant, standard class."""
+        return store.hydrate(
+            self.connection,
+            {(1, self.tenant): limit},
+            day=day,
+            lookahead_seconds=lookahead_seconds,
+            role="preloader",
+            epoch=epoch,
+        )
 
     def dispatch(
         self, identities: Sequence[bytes], *, worker: int = 1, epoch: int = EPOCH, window_ms: int = 250

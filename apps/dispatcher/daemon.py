@@ -14,6 +14,7 @@ from prometheus_client import Counter, Gauge
 from apps.dispatcher import credits, publisher, recovery
 from apps.dispatcher.hot_tier import HotTier, Popped
 from apps.dispatcher.shards import Shards
+from apps.dispatcher.tenant_limits import TenantLimits
 from apps.executions import feed, ids, store
 from apps.executions.rows import Dispatched
 from apps.executions.states import Overlap, Status
@@ -78,6 +79,7 @@ class Dispatcher:
 
     def __post_init__(self) -> None:
         self._counter = credits.Credits(self.config.credit_floor)
+        self._limits = TenantLimits()
 
     def run_once(self) -> Result:
         """One tick."""
@@ -165,10 +167,10 @@ class Dispatcher:
             return Result(0, self.config.dispatch_tick_ms / 1000)
         self._tick += 1
         popped = links.hot_tier.pop(self._held, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit)
-        faults.point("dispatcher.popped")
         identities = sorted({i for group in popped.by_shard.values() for i in group} | set(self._again))
         self._again = []
         if identities:
+            faults.point("dispatcher.popped")
             self._send(links, popped, identities)
         links.publisher.poll(0)
         self._acknowledge(links)
@@ -217,7 +219,8 @@ class Dispatcher:
         self._note(links, answered)
 
     def _spend(self, sent: list[Dispatched]) -> None:
-        """Count what was sent against the credits until they are counted afresh."""
+        """Count what was sent against credits and limits until they are counted afresh."""
+        self._limits.spend(sent)
         spent: dict[int, int] = {}
         for row in sent:
             assert row.worker_id is not None

@@ -21,6 +21,7 @@ from apps.worker.completer import Completer
 from apps.worker.envelope import WORKER_HEADER, EnvelopeError, decode
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.live_state import LiveState
+from apps.worker.load import LoadMeter
 from apps.worker.presence import Presence
 from apps.worker.runner import Runner
 from apps.worker.starter import Starter
@@ -61,6 +62,7 @@ class Worker:
         self.clock = DatabaseClock()
         self.backlog = Backlog()
         self.versions = Versions()
+        self.load = LoadMeter()
         self.receiver = self.addresses.receiver(self.id, self.config)
         self._connect_parts(connection)
         self.runner.start()
@@ -77,6 +79,7 @@ class Worker:
             clock=self.clock,
             versions=self.versions,
             running=self._running,
+            load=self.load,
             on_zombie=self._give_up,
             on_free=lambda: self.claimer.wake(),
         )
@@ -106,6 +109,7 @@ class Worker:
             config=self.config,
             database_clock=self.clock,
             describe=self._describe,
+            measure=lambda: self.load.measure(active=len(self._running)),
             each_second=self._each_second,
             on_lost=self._give_up,
         )
@@ -178,7 +182,13 @@ class Worker:
         logger.info("given back", extra={"action": "worker.released", "executions": len(give_back)})
 
     def _describe(self) -> LiveState:
-        return LiveState(claimed=self.claimer.claimed, slots=self.slots, inbox=self.receiver.inbox() or {})
+        mean = self.runner.pool.estimates.overall
+        return LiveState(
+            claimed=self.claimer.claimed,
+            slots=self.slots,
+            mean_run_seconds=mean.value if mean.count else None,
+            inbox=self.receiver.inbox() or {},
+        )
 
     def _each_second(self, connection: psycopg.Connection) -> None:
         """Stop what is to be cancelled; write the real start of what runs for longer than a moment."""

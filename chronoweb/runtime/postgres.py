@@ -18,6 +18,7 @@ _OPTIONS = (
     "enable_hashjoin=off",
     "enable_mergejoin=off",
     "enable_seqscan=off",
+    "enable_bitmapscan=off",
     "plan_cache_mode=force_custom_plan",
     "jit=off",
     "TimeZone=UTC",

@@ -16,7 +16,8 @@ WITH g AS MATERIALIZED (
                    AND NOT (h.reason = {HOLD_PAUSED} AND e.origin = {ORIGIN_MANUAL})
                  ORDER BY h.reason DESC LIMIT 1),
                 {HOLD_NONE})
-        END AS verdict
+        END AS verdict,
+        coalesce((SELECT s.execution_id = e.id FROM slots s WHERE s.key = e.slot_key AND s.n = 0), false) AS holds_slot
     FROM unnest(%(ids)s, %(scheduled)s, %(workers)s, %(shards)s) v(id, s, worker_id, shard)
     JOIN g ON g.shard = v.shard
     JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
@@ -24,7 +25,10 @@ WITH g AS MATERIALIZED (
     ORDER BY e.scheduled_at, e.id
     FOR UPDATE OF e SKIP LOCKED
 ), r AS (
-    SELECT l.*, row_number() OVER (PARTITION BY slot_key, verdict = 0 ORDER BY scheduled_at, id) AS rank FROM l
+    -- What holds the slot already (a retry) comes first, whoever is older.
+    SELECT l.*, row_number() OVER (
+        PARTITION BY slot_key, verdict = 0 ORDER BY holds_slot DESC, scheduled_at, id) AS rank
+    FROM l
 ), t AS (
     INSERT INTO slots (key, n, execution_id, scheduled_at)
     SELECT slot_key, 0, id, scheduled_at FROM r
@@ -33,7 +37,7 @@ WITH g AS MATERIALIZED (
     ON CONFLICT (key, n) DO UPDATE SET execution_id = excluded.execution_id
         WHERE slots.execution_id = excluded.execution_id
     RETURNING key, execution_id
-), d AS (
+), d AS MATERIALIZED (
     SELECT r.scheduled_at, r.id, r.worker_id, r.epoch, r.verdict,
         CASE
             WHEN r.verdict <> 0 THEN {SCHEDULED}
@@ -41,7 +45,7 @@ WITH g AS MATERIALIZED (
             WHEN r.overlap = {OVERLAP_SKIP} THEN {SKIPPED}
             WHEN r.overlap = {OVERLAP_BUFFER_ONE} AND (
                 r.rank > CASE WHEN r.slot_key IN (SELECT key FROM t) THEN 2 ELSE 1 END
-                OR EXISTS (SELECT 1 FROM slot_waiters w WHERE w.key = r.slot_key)) THEN {SKIPPED}
+                OR (SELECT true FROM slot_waiters w WHERE w.key = r.slot_key LIMIT 1)) THEN {SKIPPED}
             ELSE {SCHEDULED}
         END AS target
     FROM r
