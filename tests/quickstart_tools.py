@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,16 @@ def command(*arguments: str) -> list[str]:
 class Started:
     """A running quickstart; it dies with the tests."""
 
-    def __init__(self, data_dir: Path, *arguments: str, port: int | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, *arguments: str, port: int | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.data_dir = data_dir
         self.port = port or free_port(taken=set())
         self.output = data_dir.with_name(f"{data_dir.name}.{self.port}.out")
         self.output.unlink(missing_ok=True)
         self.process = child_process.spawn(
             command("--port", str(self.port), "--data-dir", str(data_dir), *arguments),
-            environment=bare_environment(),
+            environment=bare_environment(**environment or {}),
             log_path=self.output,
             death_signal=signal.SIGKILL,
         )

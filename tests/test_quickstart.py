@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from apps.quickstart import backing
-from apps.quickstart.services import EmbeddedServices
+from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ConfigurationError
 from tests.quickstart_tools import ROOT, Started, bare_environment, command
 from tests.waiting import eventually
@@ -40,8 +41,8 @@ def start(data_dir: Path) -> Iterator[Callable[..., Started]]:
     """Starts quickstart in the test's own folder, as often as it likes."""
     all_started = []
 
-    def one(*arguments: str, port: int | None = None) -> Started:
-        started = Started(data_dir / "var", "--workers", "1", *arguments, port=port)
+    def one(*arguments: str, port: int | None = None, **environment: str) -> Started:
+        started = Started(data_dir / "var", "--workers", "1", *arguments, port=port, environment=environment)
         all_started.append(started)
         return started
 
@@ -181,6 +182,27 @@ def test_a_taken_port_is_named(data_dir: Path) -> None:
     assert f"port {port} of 127.0.0.1 is taken" in result.stderr
     assert f"(pid {os.getpid()})" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_services_of_the_environment_are_used(
+    start: Callable[..., Started], services: ServiceAddresses, unique: str
+) -> None:
+    """Nothing embedded is started beside them."""
+    with psycopg.connect(services.database_url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {unique}")
+        try:
+            given = {
+                "DATABASE_URL": f"{services.database_url.rpartition('/')[0]}/{unique}",
+                "REDIS_URL": services.redis_url,
+                "CHRONOWEB_REDIS_PREFIX": f"{unique}:",
+            }
+            started = start(**given).wait_until_running()
+            assert "PostgreSQL and Redis of the environment are used" in started.said()
+            started.execution_of("every-5-seconds", seconds=30, that=lambda e: e["status"] == "completed")
+            assert not (started.data_dir / "postgresql").exists()
+            started.end()
+        finally:
+            server.execute(f"DROP DATABASE {unique} WITH (FORCE)")
 
 
 @pytest.mark.parametrize(

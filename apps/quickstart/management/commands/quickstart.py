@@ -20,7 +20,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="of the web process (default %(default)s)")
-        parser.add_argument("--data-dir", type=Path, default=Path("var"), help="default %(default)s")
+        folder = Path(os.environ.get("CHRONOWEB_DATA_DIR") or "var")
+        parser.add_argument("--data-dir", type=Path, default=folder, help="default CHRONOWEB_DATA_DIR, else var")
         parser.add_argument("--workers", type=int, default=2, help="worker processes (default %(default)s)")
         parser.add_argument(
             "--transport", choices=TRANSPORTS, help="default: kafka if KAFKA_BOOTSTRAP_SERVERS is set, else redis"
