@@ -55,9 +55,15 @@ class Credits:
         for worker, (stamp, state) in alive.items():
             rate = self._rate(worker, stamp, state.claimed)
             if state.inbox:
-                allowed = max(self.floor, int(state.slots + rate * _PREFETCH_SECONDS))
+                allowed = max(self._floor(state), int(state.slots + rate * _PREFETCH_SECONDS))
                 found.append(Credit(worker, max(0, ceil((allowed - outstanding.get(worker, 0)) * share)), state.inbox))
         return sorted(found, key=lambda credit: -credit.left)
+
+    def _floor(self, state: LiveState) -> int:
+        """The least that a worker may have outstanding: what it could run in the prefetch time, if that is known."""
+        if not state.mean_run_seconds:
+            return self.floor
+        return min(self.floor, int(state.slots * _PREFETCH_SECONDS / state.mean_run_seconds))
 
     def _rate(self, worker: int, stamp_ms: float, claimed: int) -> float:
         """Claims a second: rises at once, falls slowly."""

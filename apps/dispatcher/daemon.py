@@ -166,7 +166,9 @@ class Dispatcher:
             self._acknowledge(links)
             return Result(0, self.config.dispatch_tick_ms / 1000)
         self._tick += 1
-        popped = links.hot_tier.pop(self._held, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit)
+        popped = links.hot_tier.pop(
+            self._held, self._limits, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit
+        )
         identities = sorted({i for group in popped.by_shard.values() for i in group} | set(self._again))
         self._again = []
         if identities:

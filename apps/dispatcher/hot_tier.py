@@ -4,13 +4,14 @@ Everything here can be built again from PostgreSQL. All keys of a shard share a 
 the execution's id ([P] 76 bytes an entry, 107 as text), its score the due time in ms by Redis's own clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import redis
 
+from apps.dispatcher.tenant_limits import NO_LIMIT, TenantLimits
 from apps.executions import ids
 from apps.executions.rows import Preloaded
 from chronoweb.runtime import redis_client
@@ -72,6 +73,35 @@ class HotTier:
         pipeline.execute()
         return sum(len(pairs) for pairs in groups.values())
 
+    def counts(self, pairs: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+        """Entries waiting of each (class, tenant)."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for class_index, tenant in pairs:
+            for shard in range(ids.SHARDS):
+                pipeline.zcard(self.entries_key(shard, class_index, tenant.hex()))
+        cards = pipeline.execute()
+        return {pair: sum(cards[n * ids.SHARDS : (n + 1) * ids.SHARDS]) for n, pair in enumerate(pairs)}
+
+    def memory_used(self) -> float:
+        """Used memory ÷ maxmemory; 0.0 when there is no limit."""
+        info = self._redis.info("memory")
+        return info["used_memory"] / info["maxmemory"] if info["maxmemory"] else 0.0
+
+    def beyond(self, ahead_ms: float, *, chunk: int) -> Iterator[tuple[str, list[bytes]]]:
+        """(key, ids) of entries due later than `ahead_ms` from now, the latest first; remove each before the next."""
+        edge = redis_client.now_ms(self._redis) + ahead_ms
+        for shard in range(ids.SHARDS):
+            for class_index in range(CLASSES):
+                ring = cast("list[bytes]", self._redis.zrange(self.key(shard, f"ring:{class_index}"), 0, -1))
+                for tenant in ring:
+                    key = self.entries_key(shard, class_index, tenant.decode())
+                    while found := self._redis.zrevrangebyscore(key, "+inf", edge, start=0, num=chunk):
+                        yield key, cast("list[bytes]", found)
+
+    def remove(self, key: str, identities: list[bytes]) -> None:
+        """Take entries out; a tenant whose set is empty leaves the ring when it is looked at next."""
+        self._redis.zrem(key, *identities)
+
     def mark(self, shards: Sequence[int]) -> None:
         """Write the server's run id into each shard: the shard is known to be complete on this very server."""
         run_id = self._run_id()
@@ -93,7 +123,7 @@ class HotTier:
 
     # ---- the dispatcher's side ----
 
-    def pop(self, held: Mapping[int, int], *, lead_ms: int, tick: int, limit: int) -> Popped:
+    def pop(self, held: Mapping[int, int], limits: TenantLimits, *, lead_ms: int, tick: int, limit: int) -> Popped:
         """Take what is due within the lead, at most about `limit`, into flight; one round trip for all shards.
 
         held: shard → epoch of the shards to pop. Raises LeadershipLost when one has seen a higher epoch.
@@ -102,9 +132,14 @@ class HotTier:
         share = max(1, -(-limit // len(shards)))
         # With fewer credits than shards, the shards take turns.
         turn = [shards[(tick + n) % len(shards)] for n in range(min(limit, len(shards)))]
+        rooms = limits.for_shards(turn)
         pipeline = self._redis.pipeline(transaction=False)
         for shard in turn:
-            self._queue_pop(pipeline, shard, held[shard], lead_ms, tick, share)
+            named = [
+                (c, tenant, limits.weight(tenant), rooms[shard].get(tenant, NO_LIMIT))
+                for c, tenant in self._due_soon.get(shard, [])
+            ]
+            self._queue_pop(pipeline, shard, named, [held[shard], lead_ms, _flight(held[shard], tick), share])
         popped = Popped()
         for shard, reply in zip(turn, pipeline.execute(), strict=True):
             if reply[0] == -2:
@@ -113,17 +148,20 @@ class HotTier:
         return popped
 
     def _queue_pop(
-        self, pipeline: "redis.client.Pipeline", shard: int, epoch: int, lead_ms: int, tick: int, share: int
+        self,
+        pipeline: "redis.client.Pipeline",
+        shard: int,
+        named: list[tuple[int, str, int, int]],
+        arguments: list[int | str],
     ) -> None:
-        named = self._due_soon.get(shard, [])
         keys = [
             self.key(shard, "epoch"),
             self.key(shard, "inflight"),
             *(self.key(shard, f"ring:{c}") for c in range(CLASSES)),
-            *(self.entries_key(shard, c, tenant) for c, tenant in named),
+            *(self.entries_key(shard, c, tenant) for c, tenant, _, _ in named),
         ]
-        flat = [value for pair in named for value in pair]
-        self._pop(keys=keys, args=[epoch, lead_ms, _flight(epoch, tick), share, _NAME_AHEAD_MS, *flat], client=pipeline)
+        flat = [value for one in named for value in one]
+        self._pop(keys=keys, args=[*arguments, _NAME_AHEAD_MS, *flat], client=pipeline)
 
     def _take(self, popped: Popped, shard: int, reply: list[bytes]) -> None:
         wait = float(reply[0])

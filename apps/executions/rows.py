@@ -53,6 +53,16 @@ class Dispatched(NamedTuple):
     run_at_us: int
 
 
+class TenantLimit(NamedTuple):
+    """What a tenant may have dispatched. None: no limit."""
+
+    tenant_id: bytes
+    weight: int
+    max_concurrent: int | None
+    rate_limit_rps: int | None
+    outstanding: int
+
+
 class Whereabouts(NamedTuple):
     """Where an execution is now."""
 
@@ -106,6 +116,16 @@ class Finish:
     result: bytes | None = None
     error: bytes | None = None
     fingerprint: bytes | None = None
+
+
+class WorkerLoad(NamedTuple):
+    """What a worker is busy with. cpu_percent: of one core; completed and errors: in the last minute."""
+
+    cpu_percent: float
+    memory_bytes: int
+    active: int
+    completed: int
+    errors: int
 
 
 class WorkerRow(NamedTuple):

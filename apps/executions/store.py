@@ -18,8 +18,10 @@ from apps.executions.rows import (
     Finish,
     NewExecution,
     Preloaded,
+    TenantLimit,
     VersionRow,
     Whereabouts,
+    WorkerLoad,
     WorkerRow,
 )
 from chronoweb.runtime.postgres import PackedArray, instants, int2s, int8s, texts, uuids
@@ -81,18 +83,54 @@ def insert(connection: psycopg.Connection, rows: Sequence[NewExecution]) -> set[
     return set(_ids(connection, named_sql("insert_executions"), parameters))
 
 
+def waiting_pairs(connection: psycopg.Connection, *, day: int, limit: int) -> list[tuple[int, bytes]]:
+    """(class, tenant) of one day that have executions to look at, critical first."""
+    cursor = connection.cursor(binary=True)
+    return [(row[0], row[1]) for row in cursor.execute(named_sql("waiting_pairs", day), {"limit": limit})]
+
+
 def hydrate(
-    connection: psycopg.Connection, *, day: int, lookahead_seconds: float, limit: int, role: str, epoch: int
+    connection: psycopg.Connection,
+    rooms: Mapping[tuple[int, bytes], int],
+    *,
+    day: int,
+    lookahead_seconds: float,
+    role: str,
+    epoch: int,
 ) -> list[Preloaded]:
-    """Mark what comes due as PRELOADED; the caller adds it to the hot tier after this has been committed."""
-    parameters = {"lookahead": lookahead_seconds, "limit": limit, "role": role, "epoch": epoch}
+    """Mark what comes due as PRELOADED; the caller adds it to the hot tier after this has been committed.
+
+    rooms: how many of each (class, tenant) at most.
+    """
+    parameters = {
+        "classes": int2s([class_index for class_index, _ in rooms]),
+        "tenants": uuids([tenant for _, tenant in rooms]),
+        "rooms": int8s(list(rooms.values())),
+        "lookahead": lookahead_seconds,
+        "role": role,
+        "epoch": epoch,
+    }
     return _rows(connection, Preloaded, named_sql("hydrate", day), parameters)
 
 
-def days_to_wake(connection: psycopg.Connection, *, lookahead_seconds: float, limit: int) -> list[int]:
-    """Days that have executions to hydrate."""
-    parameters = {"lookahead": lookahead_seconds, "limit": limit}
-    return sorted(row[0] for row in connection.execute(named_sql("days_to_wake"), parameters))
+def days_that_wait(connection: psycopg.Connection, days: Sequence[int]) -> list[int]:
+    """Which of these days (all have partitions) have executions to look at, whenever they are due."""
+    if not days:
+        return []
+    parts, parameters = [], {}
+    for day in days:
+        parts.append(named_sql("day_waits", day).replace("%(day)s", f"%(day{day})s"))
+        parameters[f"day{day}"] = day
+    return [row[0] for row in connection.execute(" UNION ALL ".join(parts), parameters)]
+
+
+def evict(connection: psycopg.Connection, identities: list[bytes], *, role: str, epoch: int) -> list[bytes]:
+    """Put PRELOADED executions back to SCHEDULED; the caller removes them from the hot tier afterwards."""
+    evicted: list[bytes] = []
+    for day, group in _groups(identities):
+        parameters = {"ids": uuids(group), "scheduled": _scheduled(group), "role": role, "epoch": epoch}
+        evicted += _ids(connection, named_sql("evict", day), parameters)
+    return evicted
 
 
 def preloaded_of_day(connection: psycopg.Connection, *, day: int, shards: Sequence[int]) -> list[Preloaded]:
@@ -173,6 +211,11 @@ def outstanding_by_worker(connection: psycopg.Connection) -> dict[int, int]:
     """How many executions each worker has been sent and has not ended."""
     parameters = {"since": ids.EARLIEST}
     return dict(connection.execute(named_sql("outstanding_by_worker"), parameters).fetchall())
+
+
+def limited_tenants(connection: psycopg.Connection) -> list[TenantLimit]:
+    """Tenants whose weight is not 1 or that have a limit, with what they have outstanding."""
+    return _rows(connection, TenantLimit, named_sql("limited_tenants"), {"plain": 1})
 
 
 def request_cancel_of_slot_holders(connection: psycopg.Connection, keys: Sequence[str]) -> list[bytes]:
@@ -282,9 +325,11 @@ def register_worker(
     return row[0]
 
 
-def heartbeat(connection: psycopg.Connection, *, worker_id: int, state: str, lease_seconds: float) -> bool:
-    """Renew the worker's lease; False when it has been given up for lost."""
-    parameters = {"worker": worker_id, "state": state, "lease": lease_seconds}
+def heartbeat(
+    connection: psycopg.Connection, *, worker_id: int, state: str, lease_seconds: float, load: WorkerLoad
+) -> bool:
+    """Renew the worker's lease and write its load; False when it has been given up for lost."""
+    parameters = {"worker": worker_id, "state": state, "lease": lease_seconds, **load._asdict()}
     return connection.execute(named_sql("worker_heartbeat"), parameters).fetchone() is not None
 
 

@@ -4,7 +4,8 @@ One leader; every write carries its epoch. NOTIFY wakes it; looking each second 
 """
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import psycopg
 import redis
@@ -12,9 +13,10 @@ from django import db
 from prometheus_client import Counter, Gauge
 
 from apps.dispatcher.hot_tier import HotTier
-from apps.executions import ids, store
+from apps.executions import ids, partitions, store
 from apps.executions.leases import Leadership
-from apps.preloader import hydrate, materialise
+from apps.preloader import hydrate, materialise, skew
+from apps.preloader.pressure import Pressure
 from chronoweb.runtime import postgres, redis_client, wakeup
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
@@ -26,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 ROLE = "preloader"
 _DAY_SECONDS = 86_400
+_DAYS_EVERY_SECONDS = 30.0
 
 PRELOADED = Counter("chronoweb_preloaded_total", "Executions added to the hot tier")
 LEADING = Gauge("chronoweb_preloader_leading", "1 while this process leads")
@@ -52,6 +55,12 @@ class Preloader:
     _open: _Connections | None = None
     _epoch: int | None = None
     _looked_everywhere_at: float = float("-inf")
+    _known_days: list[int] = field(default_factory=list)
+    _knew_days_at: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self._room = hydrate.Room(self.config.hot_tier_entries)
+        self._pressure = Pressure(self.config)
 
     def run_once(self) -> Result:
         """One pass: restore what Redis lost, materialise, hydrate."""
@@ -84,6 +93,7 @@ class Preloader:
         db.connections.close_all()
         # The next pass adds again what may have been marked and not added.
         self._epoch = None
+        self._room.forget()
 
     def close(self) -> None:
         self.reset()
@@ -108,38 +118,53 @@ class Preloader:
     def _pass(self, links: _Connections, epoch: int) -> Result:
         now = self.clock.monotonic()
         everywhere = now - self._looked_everywhere_at >= self.config.preloader_poll_seconds
-        if epoch != self._epoch:
-            hydrate.restore(links.scan, links.hot_tier, range(ids.SHARDS))
-            self._epoch = epoch
-        elif everywhere:
-            emptied = links.hot_tier.incomplete()
-            if emptied:
-                hydrate.restore(links.scan, links.hot_tier, emptied)
+        self._restore(links, epoch, everywhere)
+        if everywhere:
+            self._pressure.look(links.hot_tier)
+            self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
+            skew.measure(links.ledger, links.redis, self.clock)
         looked_at = materialise.materialise(self.config, role=ROLE, epoch=epoch)
-        did, full = 0, False
-        for day in self._days(links, everywhere):
-            count = hydrate.hydrate_day(links.ledger, links.hot_tier, self.config, day=day, role=ROLE, epoch=epoch)
-            PRELOADED.inc(count)
-            did += count
-            full = full or count >= self.config.hydrate_batch
+        did, more = 0, looked_at > 0
+        hydrator = hydrate.Hydrator(links.ledger, links.hot_tier, self.config, self._room, ROLE, epoch)
+        try:
+            for day in self._days(links, everywhere):
+                count, left = hydrator.hydrate_day(day, lookahead_seconds=self._pressure.lookahead_seconds)
+                PRELOADED.inc(count)
+                did += count
+                more = more or left
+        except redis.exceptions.OutOfMemoryError:
+            # What was marked and not added goes in at the next pass, once there is room.
+            self._pressure.tighten("Redis is out of memory")
+            self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
+            self._epoch = None
+            return Result(did, self.config.preloader_poll_seconds)
         if everywhere:
             self._looked_everywhere_at = now
-        more = full or looked_at > 0
         return Result(did + looked_at, 0 if more else self.config.preloader_poll_seconds)
 
+    def _restore(self, links: _Connections, epoch: int, everywhere: bool) -> None:
+        """Fill what Redis does not hold: all of it for a new leader, a shard when its mark is gone."""
+        if epoch != self._epoch:
+            shards: Sequence[int] = range(ids.SHARDS)
+        else:
+            shards = links.hot_tier.incomplete() if everywhere else []
+        if shards:
+            hydrate.restore(links.scan, links.hot_tier, shards)
+            self._room.forget()
+        self._epoch = epoch
+
     def _days(self, links: _Connections, everywhere: bool) -> list[int]:
-        """Days to hydrate: today, near midnight the next, and each second every day that asks for it."""
+        """Days to hydrate: today, near midnight the next, and each second every day where something waits."""
         seconds = self.clock.time()
         today = int(seconds // _DAY_SECONDS)
         ahead = int((seconds + self.config.lookahead_minutes * 60) // _DAY_SECONDS)
         days = list(range(today, ahead + 1))
         if everywhere:
-            asked = store.days_to_wake(
-                links.ledger,
-                lookahead_seconds=self.config.lookahead_minutes * 60,
-                limit=self.config.hydrate_batch,
-            )
-            days += [day for day in asked if day not in days]
+            if seconds - self._knew_days_at > _DAYS_EVERY_SECONDS:
+                self._known_days = sorted(partitions.existing_days(links.scan))
+                self._knew_days_at = seconds
+            others = [day for day in self._known_days if day not in days]
+            days += store.days_that_wait(links.ledger, others)
         return days
 
 

@@ -76,9 +76,9 @@ class Hydrator:
             role=self.role,
             epoch=self.epoch,
         )
-        faults.point("preloader.preloaded")
         if not rows:
             return 0, False
+        faults.point("preloader.preloaded")
         self.hot_tier.add(rows)
         feed.changed_many((row.tenant_id, row.id) for row in rows)
         counts: dict[Pair, int] = {}

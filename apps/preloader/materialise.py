@@ -34,7 +34,7 @@ def materialise(config: Config, *, role: str, epoch: int) -> int:
         due = list(
             Task.objects.filter(next_fire_at__lte=horizon, paused_at=None, deleted_at=None)
             .order_by("next_fire_at", "id")
-            .select_for_update(skip_locked=True)[:_TASKS_A_BATCH]
+            .select_for_update(skip_locked=True, no_key=True)[:_TASKS_A_BATCH]
         )
         made, skipped = [], []
         for task in due:

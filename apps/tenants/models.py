@@ -35,12 +35,29 @@ class Tenant(models.Model):
     name = models.CharField(max_length=200)
     tier = models.CharField(max_length=16, choices=Tier.choices, default=Tier.STANDARD)
     home_region = models.CharField(max_length=63, default="default")
+    weight = models.PositiveSmallIntegerField(
+        default=1, help_text="its share among tenants that have work due: 2 gets twice the turns of 1"
+    )
+    max_concurrent_workers = models.PositiveIntegerField(
+        null=True, blank=True, help_text="executions dispatched at once; empty: no limit"
+    )
+    rate_limit_rps = models.PositiveIntegerField(
+        null=True, blank=True, help_text="dispatches a second; empty: no limit"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         db_table = "tenants"
         ordering = ["slug"]
         constraints = [
+            models.CheckConstraint(condition=Q(weight__range=(1, 100)), name="tenants_weight_range"),
+            models.CheckConstraint(
+                condition=Q(max_concurrent_workers=None) | Q(max_concurrent_workers__gte=1),
+                name="tenants_concurrency_positive",
+            ),
+            models.CheckConstraint(
+                condition=Q(rate_limit_rps=None) | Q(rate_limit_rps__gte=1), name="tenants_rate_positive"
+            ),
             models.CheckConstraint(condition=Q(tier__in=Tier.values), name="tenants_tier_is_known"),
         ]
 

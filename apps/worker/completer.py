@@ -17,6 +17,7 @@ from apps.executions.rows import Claimed, Finish, Whereabouts
 from apps.executions.states import Outcome, Status
 from apps.worker.jobs import RunResult
 from apps.worker.ledger_thread import LedgerThread
+from apps.worker.load import LoadMeter
 from apps.worker.verdict import decide
 from apps.worker.versions import Versions
 from chronoweb.runtime import faults, wakeup
@@ -47,6 +48,7 @@ class Completer(LedgerThread):
         clock: DatabaseClock,
         versions: Versions,
         running: dict[tuple[bytes, int], Claimed],
+        load: LoadMeter,
         on_zombie: Callable[[str], None],
         on_free: Callable[[], None],
     ) -> None:
@@ -55,6 +57,7 @@ class Completer(LedgerThread):
         self._clock = clock
         self._versions = versions
         self._running = running
+        self._load = load
         self._on_zombie = on_zombie
         self._on_free = on_free
         self._ended: list[RunResult] = []
@@ -152,6 +155,7 @@ class Completer(LedgerThread):
             again = again or finish.target is Status.RETRYING
             if claimed.slot_key and finish.target is not Status.RETRYING:
                 freed.append(claimed.slot_key)
+        self._load.ended([finish.outcome for _, finish in batch])
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed, _ in batch)
         # A crash before this line costs a waiter one pass of the watchdog.
         if (freed and store.wake_waiters(connection, freed)) or again:

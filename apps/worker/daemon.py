@@ -178,6 +178,7 @@ class Worker:
         ordered = sorted(give_back)
         with postgres.connect("worker-release", url=self.addresses.database_url) as connection:
             store.release(connection, [i for i, _ in ordered], [t for _, t in ordered], worker_id=self.id)
+        faults.point("worker.released")
         wakeup.preloader.wake()
         logger.info("given back", extra={"action": "worker.released", "executions": len(give_back)})
 

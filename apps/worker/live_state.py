@@ -5,7 +5,7 @@ It is a hint that may be lost: who holds what stands in PostgreSQL.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,14 @@ _REPORT = (Path(__file__).parent / "lua" / "report.lua").read_text()
 
 @dataclass(frozen=True)
 class LiveState:
-    """One worker's word. claimed: executions begun since it started; inbox: where messages reach it."""
+    """One worker's word. claimed: executions begun since it started; inbox: where messages reach it.
+
+    mean_run_seconds: of what it ran lately; None while nothing is known.
+    """
 
     claimed: int
     slots: int
+    mean_run_seconds: float | None
     inbox: Mapping[str, Any]
 
 
@@ -33,7 +37,7 @@ class LiveStates:
 
     def report(self, worker_id: int, state: LiveState) -> None:
         """Say that `worker_id` lives, and how it is."""
-        document = json.dumps({"claimed": state.claimed, "slots": state.slots, "inbox": dict(state.inbox)})
+        document = json.dumps(asdict(state))
         self._script(keys=[self._key], args=[worker_id, document])
 
     def withdraw(self, worker_id: int) -> None:

@@ -14,6 +14,7 @@ import psycopg
 import redis
 
 from apps.executions import locks, store
+from apps.executions.rows import WorkerLoad
 from apps.worker.live_state import LiveState, LiveStates
 from chronoweb.runtime import postgres, redis_client
 from chronoweb.runtime.addresses import Addresses
@@ -58,6 +59,7 @@ class Presence:
         config: Config,
         database_clock: DatabaseClock,
         describe: Callable[[], LiveState],
+        measure: Callable[[], WorkerLoad],
         each_second: Callable[[psycopg.Connection], None],
         on_lost: Callable[[str], None],
         clock: Clock = SYSTEM_CLOCK,
@@ -68,6 +70,7 @@ class Presence:
         self._config = config
         self._database_clock = database_clock
         self._describe = describe
+        self._measure = measure
         self._each_second = each_second
         self._on_lost = on_lost
         self._clock = clock
@@ -136,6 +139,7 @@ class Presence:
                 worker_id=self.worker_id,
                 state=self._state,
                 lease_seconds=self._config.worker_lease_seconds,
+                load=self._measure(),
             )
             if not alive:
                 self._on_lost("the watchdog has given this worker up")

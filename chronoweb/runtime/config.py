@@ -31,6 +31,8 @@ class Config:
 
     # When
     lookahead_minutes: int = _number(60, 1, 1440, "how far ahead executions enter the hot tier")
+    lookahead_under_pressure_minutes: int = _number(10, 1, 1440, "the same while Redis is short of memory")
+    hot_tier_entries: int = _number(50_000, 100, 10_000_000, "entries of one tenant and class in the hot tier")
     materialise_margin_seconds: int = _number(120, 0, 3600, "occurrences become rows this much earlier still")
     partition_days_ahead: int = _number(14, 2, 400, "day partitions made ahead")
     partition_days_back: int = _number(7, 1, 400, "day partitions made behind, for catch-up")

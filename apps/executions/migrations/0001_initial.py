@@ -153,6 +153,14 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField()),
                 ("heartbeat_at", models.DateTimeField()),
                 ("lease_expires_at", models.DateTimeField(help_text="by the database's clock")),
+                (
+                    "cpu_percent",
+                    models.FloatField(default=0, help_text="of one core, its children included"),
+                ),
+                ("memory_bytes", models.BigIntegerField(default=0, help_text="resident, its children included")),
+                ("active", models.IntegerField(default=0, help_text="attempts begun and not ended")),
+                ("completed_last_minute", models.IntegerField(default=0)),
+                ("errors_last_minute", models.IntegerField(default=0)),
             ],
             options={
                 "db_table": "workers",

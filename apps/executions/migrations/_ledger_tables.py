@@ -1,7 +1,8 @@
 """The ledger's partitioned tables, as SQL: Django cannot declare partitions.
 
 `executions` has five indexes and none names the status or the worker: without such an index most of its updates
-are HOT. `wake_at` is in a partial index, read by the preloader. Partitions are made by executions/partitions.py.
+are HOT. `wake_at` is in a partial index, by class and tenant, so that the preloader takes them in
+turn whatever the backlog of one. Partitions are made by executions/partitions.py.
 """
 
 CREATE = """
@@ -45,7 +46,7 @@ CREATE TABLE executions (
     CONSTRAINT executions_attempt_not_negative CHECK (attempt >= 0 AND max_attempts >= 1)
 ) PARTITION BY RANGE (scheduled_at);
 CREATE UNIQUE INDEX executions_once ON executions (tenant_id, idempotency_key, scheduled_at);
-CREATE INDEX executions_wake ON executions (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX executions_wake ON executions (class, tenant_id, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX executions_of_task ON executions (task_id, id DESC);
 CREATE INDEX executions_of_tenant ON executions (tenant_id, id DESC);
 

@@ -14,7 +14,7 @@ WHERE e.scheduled_at = v.s AND e.id = v.id
             AND NOT EXISTS (
                 SELECT 1 FROM holds h
                 WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
-                  AND NOT (h.reason = {HOLD_PAUSED} AND e.origin = {ORIGIN_MANUAL}))
+                  AND NOT (h.reason = {HOLD_PAUSED} AND e.origin IN ({ORIGIN_MANUAL}, {ORIGIN_RERUN})))
       THEN true END
 RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_id, e.slot_key,
     (extract(epoch FROM e.run_at) * 1000000)::bigint AS run_at_us,

@@ -13,7 +13,7 @@ WITH g AS MATERIALIZED (
             ELSE coalesce(
                 (SELECT h.reason FROM holds h
                  WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
-                   AND NOT (h.reason = {HOLD_PAUSED} AND e.origin = {ORIGIN_MANUAL})
+                   AND NOT (h.reason = {HOLD_PAUSED} AND e.origin IN ({ORIGIN_MANUAL}, {ORIGIN_RERUN}))
                  ORDER BY h.reason DESC LIMIT 1),
                 {HOLD_NONE})
         END AS verdict,
@@ -40,6 +40,7 @@ WITH g AS MATERIALIZED (
 ), d AS MATERIALIZED (
     SELECT r.scheduled_at, r.id, r.worker_id, r.epoch, r.verdict,
         CASE
+            WHEN r.verdict = {HOLD_DELETED} THEN {CANCELLED}
             WHEN r.verdict <> 0 THEN {SCHEDULED}
             WHEN r.slot_key IS NULL OR r.id IN (SELECT execution_id FROM t) THEN {DISPATCHED}
             WHEN r.overlap = {OVERLAP_SKIP} THEN {SKIPPED}
@@ -53,6 +54,7 @@ WITH g AS MATERIALIZED (
     UPDATE {executions} e SET
         status = d.target,
         hold = CASE
+            WHEN d.target = {CANCELLED} THEN {HOLD_NONE}
             WHEN d.verdict > 0 THEN d.verdict
             WHEN d.verdict = 0 AND d.target = {SCHEDULED} THEN {HOLD_OVERLAP}
             ELSE {HOLD_NONE} END,
@@ -60,7 +62,7 @@ WITH g AS MATERIALIZED (
             THEN greatest(e.token + 1, d.epoch << 32) ELSE e.token END,
         worker_id = CASE WHEN d.target = {DISPATCHED} THEN d.worker_id END,
         dispatched_at = CASE WHEN d.target = {DISPATCHED} THEN clock_timestamp() ELSE e.dispatched_at END,
-        finished_at = CASE WHEN d.target = {SKIPPED} THEN clock_timestamp() END,
+        finished_at = CASE WHEN d.target IN {IN_RESTING} THEN clock_timestamp() END,
         wake_at = CASE WHEN d.verdict = -1 THEN e.run_at END,
         version = e.version + 1
     FROM d
@@ -77,11 +79,14 @@ WITH g AS MATERIALIZED (
     INSERT INTO slot_waiters (key, scheduled_at, execution_id)
     SELECT slot_key, scheduled_at, id FROM u WHERE status = {SCHEDULED} AND hold = {HOLD_OVERLAP}
     ON CONFLICT DO NOTHING
+), f AS (
+    DELETE FROM slots s USING u WHERE u.status = {CANCELLED} AND s.key = u.slot_key AND s.execution_id = u.id
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, {PRELOADED}, status, token, 'dispatcher',
-        'overlap: an earlier execution of the task still runs'
-    FROM u WHERE status = {SKIPPED}
+        CASE WHEN status = {SKIPPED} THEN 'overlap: an earlier execution of the task still runs'
+             ELSE 'the task was deleted' END
+    FROM u WHERE status IN ({SKIPPED}, {CANCELLED})
 )
 SELECT id, token, status, worker_id, class, tenant_id, slot_key, overlap,
     (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us
@@ -96,6 +101,13 @@ WHERE CASE WHEN e.status = {PRELOADED} THEN true END
 -- name: outstanding_by_worker
 -- What each worker has been sent and has not ended: what credits are counted from.
 SELECT worker_id, count(*) FROM outstanding WHERE dispatched_at > %(since)s GROUP BY worker_id
+
+-- name: limited_tenants
+-- Tenants that differ from the plain ones: their weight and limits, and what they have outstanding.
+SELECT t.id, t.weight, t.max_concurrent_workers, t.rate_limit_rps,
+    (SELECT count(*) FROM outstanding o WHERE o.tenant_id = t.id)
+FROM tenants t
+WHERE t.weight <> %(plain)s OR t.max_concurrent_workers IS NOT NULL OR t.rate_limit_rps IS NOT NULL
 
 -- name: states_of
 -- Where these executions are: a new owner of a shard decides from it what an in-flight entry has become.

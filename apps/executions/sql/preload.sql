@@ -1,11 +1,29 @@
+-- name: waiting_pairs
+-- Which (class, tenant) have executions of one day that wait for the preloader: one index probe a pair, however many
+-- executions wait.
+WITH RECURSIVE p AS (
+    (SELECT class, tenant_id FROM {executions} WHERE wake_at IS NOT NULL ORDER BY class, tenant_id LIMIT 1)
+    UNION ALL
+    SELECT n.class, n.tenant_id FROM p CROSS JOIN LATERAL (
+        SELECT e.class, e.tenant_id FROM {executions} e
+        WHERE e.wake_at IS NOT NULL AND (e.class, e.tenant_id) > (p.class, p.tenant_id)
+        ORDER BY e.class, e.tenant_id LIMIT 1) n
+)
+SELECT class, tenant_id FROM p LIMIT %(limit)s
+
 -- name: hydrate
--- Move one day's executions that come due within the lookahead to the hot tier's state, those due first first.
+-- Move what comes due within the lookahead to the hot tier's state: of each (class, tenant) its earliest, as many as
+-- the hot tier has room for.
 WITH c AS (
-    SELECT scheduled_at, id FROM {executions}
-    WHERE wake_at IS NOT NULL AND wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
-      AND CASE WHEN status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND hold = {HOLD_NONE} THEN true END
-    ORDER BY wake_at LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED
+    SELECT x.scheduled_at, x.id
+    FROM unnest(%(classes)s, %(tenants)s, %(rooms)s) w(class, tenant_id, room)
+    CROSS JOIN LATERAL (
+        SELECT e.scheduled_at, e.id FROM {executions} e
+        WHERE e.class = w.class AND e.tenant_id = w.tenant_id AND e.wake_at IS NOT NULL
+          AND e.wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
+          AND CASE WHEN e.status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND e.hold = {HOLD_NONE} THEN true END
+        ORDER BY e.wake_at LIMIT w.room
+        FOR UPDATE SKIP LOCKED) x
 )
 UPDATE {executions} e SET status = {PRELOADED}, wake_at = NULL, version = e.version + 1
 FROM c
@@ -15,13 +33,19 @@ WHERE e.scheduled_at = c.scheduled_at AND e.id = c.id
 RETURNING e.id, (extract(epoch FROM e.run_at - statement_timestamp()) * 1000)::float8 AS due_in_ms, e.class,
     e.tenant_id
 
--- name: days_to_wake
--- Days other than those named whose executions must be looked at: retries, replays and catch-up of older days.
-SELECT DISTINCT floor(extract(epoch FROM scheduled_at) / 86400)::int FROM (
-    SELECT scheduled_at FROM executions
-    WHERE wake_at IS NOT NULL AND wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
-    ORDER BY wake_at LIMIT %(limit)s
-) w
+-- name: day_waits
+-- Whether anything of the day waits for the preloader; the days' answers are joined by UNION ALL.
+SELECT %(day)s::int AS day WHERE EXISTS (SELECT 1 FROM {executions} WHERE wake_at IS NOT NULL)
+
+-- name: evict
+-- Take executions out of the hot tier's state: they come back when they are nearer. Redis forgets them afterwards.
+UPDATE {executions} e SET status = {SCHEDULED}, wake_at = e.run_at, version = e.version + 1
+FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+WHERE e.scheduled_at = v.s AND e.id = v.id
+  AND CASE WHEN e.status = {PRELOADED} AND e.wake_at IS NULL THEN true END
+  AND EXISTS (SELECT 1 FROM leases
+              WHERE role = %(role)s AND epoch = %(epoch)s AND expires_at > clock_timestamp())
+RETURNING e.id
 
 -- name: preloaded_of_day
 -- Everything of one day that the hot tier should hold, due first first: what a new leader, or an emptied Redis, adds

@@ -42,6 +42,24 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("home_region", models.CharField(default="default", max_length=63)),
+                (
+                    "weight",
+                    models.PositiveSmallIntegerField(
+                        default=1, help_text="its share among tenants that have work due: 2 gets twice the turns of 1"
+                    ),
+                ),
+                (
+                    "max_concurrent_workers",
+                    models.PositiveIntegerField(
+                        blank=True, help_text="executions dispatched at once; empty: no limit", null=True
+                    ),
+                ),
+                (
+                    "rate_limit_rps",
+                    models.PositiveIntegerField(
+                        blank=True, help_text="dispatches a second; empty: no limit", null=True
+                    ),
+                ),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
@@ -49,9 +67,22 @@ class Migration(migrations.Migration):
                 "ordering": ["slug"],
                 "constraints": [
                     models.CheckConstraint(
+                        condition=models.Q(("weight__range", (1, 100))), name="tenants_weight_range"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("max_concurrent_workers", None), ("max_concurrent_workers__gte", 1), _connector="OR"
+                        ),
+                        name="tenants_concurrency_positive",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("rate_limit_rps", None), ("rate_limit_rps__gte", 1), _connector="OR"),
+                        name="tenants_rate_positive",
+                    ),
+                    models.CheckConstraint(
                         condition=models.Q(("tier__in", ["STANDARD", "ENTERPRISE", "SYSTEM"])),
                         name="tenants_tier_is_known",
-                    )
+                    ),
                 ],
             },
         ),

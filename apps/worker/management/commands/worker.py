@@ -17,9 +17,7 @@ class Command(DaemonCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--slots", type=int, help="attempts that run at once (default CHRONOWEB_WORKER_SLOTS, 16)"
-        )
+        parser.add_argument("--slots", type=int, help="attempts that run at once (default CHRONOWEB_WORKER_SLOTS, 16)")
 
     def build(self, settings: Config, addresses: Addresses, stop: Stop, options: dict[str, Any]) -> Daemon:
         return daemon.build(settings, addresses, stop, slots=options["slots"] or settings.worker_slots)

@@ -1,0 +1,85 @@
+"""What each tenant may have dispatched: its weight, its concurrency, its rate.
+
+Counted from `outstanding` every 100 ms and split by shard, so nothing is asked of anybody in a tick. Tenants without a
+limit and with weight 1 are not here at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from apps.executions.rows import Dispatched, TenantLimit
+
+NO_LIMIT = -1
+_BURST_SECONDS = 1.0
+
+
+@dataclass
+class _Budget:
+    """concurrent and tokens: how many may be dispatched now; None: no limit."""
+
+    weight: int
+    concurrent: int | None
+    tokens: float | None
+
+    def left(self) -> int:
+        limits = [limit for limit in (self.concurrent, self.tokens) if limit is not None]
+        return max(0, int(min(limits))) if limits else NO_LIMIT
+
+
+@dataclass
+class TenantLimits:
+    """Budgets between two counts."""
+
+    _budgets: dict[str, _Budget] = field(default_factory=dict)
+    _counted_at: float | None = None
+
+    def count(self, limits: Iterable[TenantLimit], *, now: float, share: float) -> None:
+        """Take in what the ledger says. now: monotonic seconds; share: the part of the shards held here."""
+        elapsed = 0.0 if self._counted_at is None else now - self._counted_at
+        self._counted_at = now
+        budgets = {}
+        for limit in limits:
+            tenant = limit.tenant_id.hex()
+            concurrent = None if limit.max_concurrent is None else limit.max_concurrent - limit.outstanding
+            budgets[tenant] = _Budget(
+                limit.weight, concurrent, self._refill(tenant, limit.rate_limit_rps, elapsed, share)
+            )
+        self._budgets = budgets
+
+    def _refill(self, tenant: str, rate: int | None, elapsed: float, share: float) -> float | None:
+        if rate is None:
+            return None
+        before = self._budgets.get(tenant)
+        tokens = rate * share * _BURST_SECONDS if before is None or before.tokens is None else before.tokens
+        return min(rate * share * _BURST_SECONDS, tokens + rate * share * elapsed)
+
+    def weight(self, tenant: str) -> int:
+        """Turns of a tenant (hex) for each turn of a plain one."""
+        budget = self._budgets.get(tenant)
+        return 1 if budget is None else budget.weight
+
+    def for_shards(self, shards: Sequence[int]) -> dict[int, Mapping[str, int]]:
+        """Shard → tenant (hex) → most to pop there; together no more than each tenant's budget.
+
+        shards: those popped in this tick, in the tick's order, so that a remainder goes round.
+        """
+        parts: dict[int, dict[str, int]] = {shard: {} for shard in shards}
+        for tenant, budget in self._budgets.items():
+            left = budget.left()
+            if left == NO_LIMIT:
+                continue
+            each, rest = divmod(left, len(shards))
+            for place, shard in enumerate(shards):
+                parts[shard][tenant] = each + (place < rest)
+        return dict(parts)
+
+    def spend(self, sent: Iterable[Dispatched]) -> None:
+        """Count what was dispatched against the budgets."""
+        for row in sent:
+            budget = self._budgets.get(row.tenant_id.hex())
+            if budget is None:
+                continue
+            if budget.concurrent is not None:
+                budget.concurrent -= 1
+            if budget.tokens is not None:
+                budget.tokens -= 1
