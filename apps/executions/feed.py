@@ -7,6 +7,7 @@ by itself now and then. Nobody watching costs the hot path one attribute read an
     <prefix>feed:<tenant hex>  pub/sub channel: count of ids left out (4 bytes, big endian), then ids of 16 bytes
 """
 
+import atexit
 import logging
 import os
 import struct
@@ -189,3 +190,4 @@ os.register_at_fork(after_in_child=_feed.forget_after_fork)
 changed = _feed.changed
 changed_many = _feed.changed_many
 close = _feed.close
+atexit.register(close)

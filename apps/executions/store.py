@@ -7,6 +7,7 @@ packed arrays. A batch that PostgreSQL refuses for its data is the caller's to h
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import UUID
 
 import psycopg
 
@@ -394,6 +395,25 @@ def overdue_preloaded(
     parameters = {"youngest": youngest_seconds, "oldest": oldest_seconds, "limit": limit}
     cursor = connection.cursor(binary=True)
     return [Preloaded(i, 0.0, c, t) for i, c, t in cursor.execute(named_sql("overdue_preloaded"), parameters)]
+
+
+def walk(
+    connection: psycopg.Connection, after: bytes, *, youngest_seconds: float, limit: int
+) -> tuple[list[Preloaded], bytes | None]:
+    """A stretch of everything due: (what is PRELOADED and overdue, the id to go on from; None at the end)."""
+    parameters = {
+        "from_scheduled": ids.scheduled_at(after) or ids.EARLIEST,
+        "from_id": UUID(bytes=after),
+        "youngest": youngest_seconds,
+        "limit": limit,
+    }
+    rows = connection.cursor(binary=True).execute(named_sql("walk"), parameters).fetchall()
+    return [Preloaded(i, 0.0, c, t) for i, c, t, lost in rows if lost], rows[-1][0] if rows else None
+
+
+def forget_idempotency_keys(connection: psycopg.Connection, *, days: int, limit: int) -> int:
+    """Drop keys older than `days`; returns how many."""
+    return len(connection.execute(named_sql("forget_idempotency_keys"), {"days": days, "limit": limit}).fetchall())
 
 
 def wake_preloaded(connection: psycopg.Connection, identities: list[bytes]) -> list[bytes]:

@@ -15,7 +15,7 @@ from prometheus_client import Counter
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions import feed, locks, partitions, store
 from apps.executions.leases import Leadership
-from apps.executions.rows import WorkerRow
+from apps.executions.rows import Preloaded, WorkerRow
 from apps.watchdog.lost_workers import LostWorkers
 from chronoweb.runtime import faults, postgres, redis_client, wakeup
 from chronoweb.runtime.addresses import Addresses
@@ -31,6 +31,7 @@ _SWEEP_SECONDS = 1.0
 _PARTITION_SECONDS = 600.0
 _CHUNK = 1000
 _OVERDUE_SECONDS = 5
+_STRETCH = 5000
 _OLDEST_SECONDS = 3600
 _CANCEL_SECONDS = 30
 _ORPHAN_SECONDS = 5
@@ -59,6 +60,7 @@ class Watchdog:
     name: str = ROLE
     _open: _Connections | None = None
     _did_at: dict[str, float] = field(default_factory=dict)
+    _walked_to: bytes | None = None
 
     def __post_init__(self) -> None:
         self._judge = LostWorkers(self.config.lock_lost_seconds)
@@ -113,6 +115,8 @@ class Watchdog:
         yield self.end_overdue_cancels, _SWEEP_SECONDS
         yield self.restore_hot_tier, _SWEEP_SECONDS
         yield self.free_leaked_places, _SWEEP_SECONDS
+        yield self.walk, _SWEEP_SECONDS
+        yield self.forget_idempotency_keys, _PARTITION_SECONDS
 
     def keep_partitions(self, links: _Connections) -> int:
         """Make the days ahead. A long reader in the way is met again at the next pass."""
@@ -163,6 +167,22 @@ class Watchdog:
         overdue = store.overdue_preloaded(
             links.scan, youngest_seconds=_OVERDUE_SECONDS, oldest_seconds=_OLDEST_SECONDS, limit=_CHUNK
         )
+        return self._restore(links, overdue)
+
+    def walk(self, links: _Connections) -> int:
+        """The same for everything, a stretch each second: what fell through every other net."""
+        lost, self._walked_to = store.walk(
+            links.scan, self._walked_to or bytes(16), youngest_seconds=_OVERDUE_SECONDS, limit=_STRETCH
+        )
+        return self._restore(links, lost)
+
+    def forget_idempotency_keys(self, links: _Connections) -> int:
+        """Keys are remembered for some days only."""
+        while store.forget_idempotency_keys(links.scan, days=self.config.idempotency_days, limit=_CHUNK) == _CHUNK:
+            pass
+        return 0
+
+    def _restore(self, links: _Connections, overdue: list[Preloaded]) -> int:
         if not overdue:
             return 0
         woken = store.wake_preloaded(links.ledger, sorted(links.hot_tier.missing(overdue)))

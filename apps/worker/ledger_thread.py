@@ -59,7 +59,7 @@ class LedgerThread:
                     connection = postgres.connect(f"worker-{self.name}", url=self._url)
                 self.step(connection)
                 failures = 0
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
                 failures += 1
                 logger.warning(
                     "PostgreSQL is away, trying again",

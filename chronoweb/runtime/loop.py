@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
+import django.db
 import psycopg
 import redis
 
@@ -22,7 +23,16 @@ logger = logging.getLogger(__name__)
 
 _SHORTEST_BACKOFF_SECONDS = 0.1
 _LONGEST_BACKOFF_SECONDS = 5.0
-_TRANSIENT = (psycopg.OperationalError, psycopg.InterfaceError, redis.RedisError, OSError, ServiceUnavailable)
+_TRANSIENT = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.ReadOnlySqlTransaction,  # connected to what has become a replica: connect anew
+    django.db.OperationalError,
+    django.db.InterfaceError,
+    redis.RedisError,
+    OSError,
+    ServiceUnavailable,
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,10 @@ def _run(daemon: Daemon, stop: Stop, health: Health) -> None:
             failures = 0
             if result.wait_seconds > 0 and not stop.requested.is_set():
                 daemon.wait(result.wait_seconds)
-        except _TRANSIENT as error:
+        except Exception as error:
+            if not _is_transient(error):
+                failures = _after_a_fault(daemon, health, stop, failures)
+                continue
             failures += 1
             pause = min(_LONGEST_BACKOFF_SECONDS, _SHORTEST_BACKOFF_SECONDS * 2 ** min(failures - 1, 10))
             logger.warning(
@@ -101,10 +114,17 @@ def _run(daemon: Daemon, stop: Stop, health: Health) -> None:
             )
             daemon.reset()
             stop.requested.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads retries, guards nothing
-        except Exception:
-            # A fault of ours must not end scheduling: it is logged whole, counted, and the next pass starts afresh.
-            failures += 1
-            health.failed()
-            logger.exception("a pass failed", extra={"action": f"{daemon.name}.failed"})
-            daemon.reset()
-            stop.requested.wait(min(_LONGEST_BACKOFF_SECONDS, 0.5 * failures))
+
+
+def _is_transient(error: Exception) -> bool:
+    """Whether a service is away, Django's wrapping of PostgreSQL's errors included."""
+    return isinstance(error, _TRANSIENT) or isinstance(error.__cause__, _TRANSIENT)
+
+
+def _after_a_fault(daemon: Daemon, health: Health, stop: Stop, failures: int) -> int:
+    """A fault of ours must not end scheduling: it is logged whole, counted, and the next pass starts afresh."""
+    health.failed()
+    logger.error("a pass failed", exc_info=True, extra={"action": f"{daemon.name}.failed"})
+    daemon.reset()
+    stop.requested.wait(min(_LONGEST_BACKOFF_SECONDS, 0.5 * (failures + 1)))
+    return failures + 1

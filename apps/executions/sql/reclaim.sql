@@ -87,11 +87,19 @@ WHERE scheduled_at BETWEEN clock_timestamp() - %(oldest)s * interval '1 second'
   AND status = {PRELOADED} AND wake_at IS NULL
 LIMIT %(limit)s
 
--- name: preloaded_from
--- One stretch of the slow walk over a day: PRELOADED and overdue, from a cursor on.
-SELECT id, class, tenant_id, run_at < clock_timestamp() - %(youngest)s * interval '1 second' AS overdue, status
-FROM {executions} WHERE (scheduled_at, id) > (%(from_scheduled)s, %(from_id)s)
-ORDER BY scheduled_at, id LIMIT %(limit)s
+-- name: walk
+-- One stretch of the slow walk over everything: from a cursor on, what is PRELOADED and overdue, and where to go on.
+WITH stretch AS (
+    SELECT scheduled_at, id, class, tenant_id, status, wake_at, run_at FROM executions
+    WHERE (scheduled_at, id) > (%(from_scheduled)s, %(from_id)s) AND scheduled_at < clock_timestamp()
+    ORDER BY scheduled_at, id LIMIT %(limit)s
+)
+SELECT id, class, tenant_id,
+    status = {PRELOADED} AND wake_at IS NULL
+        AND run_at < clock_timestamp() - %(youngest)s * interval '1 second' AS lost
+FROM stretch
+WHERE status = {PRELOADED} OR id = (SELECT id FROM stretch ORDER BY scheduled_at DESC, id DESC LIMIT 1)
+ORDER BY scheduled_at, id
 
 -- name: wake_preloaded
 -- The hot tier lost these: the preloader adds them again.
@@ -100,3 +108,10 @@ FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 WHERE e.scheduled_at = v.s AND e.id = v.id
   AND CASE WHEN e.status = {PRELOADED} AND e.wake_at IS NULL THEN true END
 RETURNING e.id
+
+-- name: forget_idempotency_keys
+-- Keys older than they are remembered; a chunk at a time.
+DELETE FROM idempotency_keys WHERE (tenant_id, key) IN (
+    SELECT tenant_id, key FROM idempotency_keys
+    WHERE created_at < clock_timestamp() - %(days)s * interval '1 day' LIMIT %(limit)s)
+RETURNING key
