@@ -104,7 +104,7 @@ def _run(daemon: Daemon, stop: Stop, health: Health) -> None:
                 daemon.wait(result.wait_seconds)
         except Exception as error:
             if not _is_transient(error):
-                failures = _after_a_fault(daemon, health, stop, failures)
+                failures = _after_a_fault(error, daemon, health, stop, failures)
                 continue
             failures += 1
             pause = min(_LONGEST_BACKOFF_SECONDS, _SHORTEST_BACKOFF_SECONDS * 2 ** min(failures - 1, 10))
@@ -121,10 +121,10 @@ def _is_transient(error: Exception) -> bool:
     return isinstance(error, _TRANSIENT) or isinstance(error.__cause__, _TRANSIENT)
 
 
-def _after_a_fault(daemon: Daemon, health: Health, stop: Stop, failures: int) -> int:
+def _after_a_fault(error: Exception, daemon: Daemon, health: Health, stop: Stop, failures: int) -> int:
     """A fault of ours must not end scheduling: it is logged whole, counted, and the next pass starts afresh."""
     health.failed()
-    logger.error("a pass failed", exc_info=True, extra={"action": f"{daemon.name}.failed"})
+    logger.error("a pass failed", exc_info=error, extra={"action": f"{daemon.name}.failed"})
     daemon.reset()
     stop.requested.wait(min(_LONGEST_BACKOFF_SECONDS, 0.5 * (failures + 1)))
     return failures + 1
