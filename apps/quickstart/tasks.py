@@ -2,5 +2,6 @@
 
 from apps.quickstart import demo_handlers
 from apps.quickstart.bench import handlers as bench_handlers
+from apps.quickstart.chaos import handlers as chaos_handlers
 
-__all__ = ["bench_handlers", "demo_handlers"]
+__all__ = ["bench_handlers", "chaos_handlers", "demo_handlers"]
