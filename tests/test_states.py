@@ -1,0 +1,326 @@
+"""Every status change is a row of the transition table: each statement is driven from each state of the ledger."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps.executions import ids, person_store, states, store
+from apps.executions.person_store import Move, Pending
+from apps.executions.rows import Finish
+from apps.executions.states import (
+    ACTIVE,
+    PENDING,
+    RESTING,
+    TRANSITIONS,
+    ExecutionClass,
+    Hold,
+    Origin,
+    Outcome,
+    Overlap,
+    Status,
+    may,
+    sources_of,
+)
+from tests.stack import EPOCH, Ledger, ledger_on
+
+TOKEN = EPOCH << 32
+PERSONS = {
+    (Status.DEAD_LETTER, Status.SCHEDULED),
+    (Status.DEAD_LETTER, Status.CANCELLED),
+    (Status.DEAD_LETTER, Status.COMPLETED),
+    (Status.CANCELLED, Status.COMPLETED),
+    (Status.SKIPPED, Status.COMPLETED),
+    (Status.CANCELLED, Status.SCHEDULED),
+}
+
+
+# ---- the table itself ---------------------------------------------------------------------------------------------
+
+
+def test_no_process_moves_a_row_out_of_a_resting_state() -> None:
+    out = {(row.source, row.target) for row in TRANSITIONS if row.source in RESTING}
+    assert out == PERSONS
+
+
+def test_each_pair_stands_once_and_leads_elsewhere() -> None:
+    pairs = [(row.source, row.target) for row in TRANSITIONS]
+    assert len(set(pairs)) == len(pairs)
+    assert all(source is not target for source, target in pairs)
+    assert all(may(source, target) for source, target in pairs)
+
+
+def test_every_state_is_reached_and_every_one_that_does_not_rest_is_left() -> None:
+    assert {row.target for row in TRANSITIONS} == set(Status)
+    assert {row.source for row in TRANSITIONS} >= set(Status) - RESTING
+    assert RESTING | ACTIVE | PENDING | {Status.WAITING} == set(Status)
+
+
+def test_whatever_does_not_rest_can_be_cancelled() -> None:
+    assert set(sources_of(Status.CANCELLED)) == set(Status) - RESTING | {Status.DEAD_LETTER}
+
+
+def test_what_runs_was_dispatched_and_what_is_dispatched_was_preloaded() -> None:
+    assert sources_of(Status.RUNNING) == (Status.DISPATCHED,)
+    assert sources_of(Status.DISPATCHED) == (Status.PRELOADED,)
+
+
+def test_sql_takes_its_numbers_from_the_table() -> None:
+    constants = states.sql_constants()
+    assert constants["RUNNING"] == "3"
+    assert constants["HOLD_PAUSED"] == "1"
+    assert constants["IN_RESTING"] == "(6, 7, 8, 9)"
+    assert constants["IN_ACTIVE"] == "(2, 3)"
+    assert constants["BEFORE_RUNNING"] == "(2)"
+
+
+@pytest.mark.parametrize("status", Status)
+def test_words_are_the_names_in_lower_case(status: Status) -> None:
+    assert Status.from_word(status.word) is status
+    assert status.word == status.name.lower()
+
+
+def test_classes_of_priorities() -> None:
+    found = [ExecutionClass.of_priority(p).word for p in range(1, 11)]
+    assert found == ["critical"] * 3 + ["standard"] * 4 + ["bulk"] * 3
+
+
+# ---- the statements -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Driven:
+    """One way to call a statement. changes: exactly what it makes of each state; the others it leaves alone."""
+
+    query: str
+    run: Callable[[Ledger, bytes], Any]
+    changes: dict[Status, Status]
+    rival: Overlap | None = None
+    cancel: bool = False
+    wake: bool = False
+    attempt: int = 1
+
+
+def _finish(target: Status) -> Callable[[Ledger, bytes], Any]:
+    def run(ledger: Ledger, identity: bytes) -> None:
+        now = ledger.now_us()
+        delay = 1_000_000 if target is Status.RETRYING else None
+        end = Finish(identity, TOKEN, 1, target, Outcome.FAILED, now, now, now, delay, fingerprint=b"x")
+        store.finish(ledger.connection, [end], worker_id=1)
+
+    return run
+
+
+def _reclaim(*, only_unclaimed: bool) -> Callable[[Ledger, bytes], Any]:
+    def run(ledger: Ledger, identity: bytes) -> None:
+        taken = [(identity, TOKEN)]
+        store.reclaim(ledger.connection, taken, reason="r", actor="a", only_unclaimed=only_unclaimed)
+
+    return run
+
+
+def _dispatch_held(reason: Hold) -> Callable[[Ledger, bytes], Any]:
+    def run(ledger: Ledger, identity: bytes) -> None:
+        ledger.hold(ledger.task, reason)
+        ledger.dispatch([identity])
+        ledger.release_hold(ledger.task, reason)
+
+    return run
+
+
+def _insert_again(ledger: Ledger, identity: bytes) -> None:
+    """The row is there already; it stays as it is."""
+    row = ledger.row(identity)
+    ledger.connection.execute(
+        "INSERT INTO executions SELECT (e).* FROM (SELECT e FROM executions e WHERE id = %s) x"
+        " ON CONFLICT (tenant_id, idempotency_key, scheduled_at) DO NOTHING",
+        (row["id"],),
+    )
+
+
+def _pending(ledger: Ledger, identity: bytes, **changes: Any) -> Pending:
+    found = person_store.lock_one(ledger.connection, identity=UUID(bytes=identity), tenant_id=UUID(bytes=ledger.tenant))
+    assert found is not None
+    return found._replace(**changes)
+
+
+def _move(target: Status) -> Callable[[Ledger, bytes], Any]:
+    """As the services do: they judge the locked row by the table, and the statement expects the state they saw."""
+
+    def run(ledger: Ledger, identity: bytes) -> None:
+        row = _pending(ledger, identity)
+        if row.status in PENDING and (row.status is target or may(row.status, target)):
+            person_store.move(ledger.connection, [Move(row, target)], actor="a")
+
+    return run
+
+
+def _rewrite(ledger: Ledger, identity: bytes) -> None:
+    row = _pending(ledger, identity)
+    if row.status in (Status.SCHEDULED, Status.PRELOADED, Status.CANCELLED):
+        plan = {
+            "version_id": ledger.version,
+            "max_attempts": 1,
+            "class_index": 1,
+            "priority": 5,
+            "overlap": Overlap.SKIP,
+            "slot_key": None,
+        }
+        person_store.rewrite(ledger.connection, [Move(row, Status.SCHEDULED)], plan=plan, actor="a")
+
+
+def _act(statement: str, **parameters: Any) -> Callable[[Ledger, bytes], Any]:
+    return lambda ledger, identity: person_store.act(
+        ledger.connection, statement, _pending(ledger, identity), actor="a", reason="r", **parameters
+    )
+
+
+def _claim(ledger: Ledger, identity: bytes) -> Any:
+    return store.claim(ledger.connection, [identity], [TOKEN], worker_id=1)
+
+
+def _release(ledger: Ledger, identity: bytes) -> Any:
+    return store.release(ledger.connection, [identity], [TOKEN], worker_id=1)
+
+
+S = Status
+WAYS = {
+    "hydrate": Driven(
+        "hydrate",
+        lambda g, i: g.hydrate(ids.day(i)),
+        {S.SCHEDULED: S.PRELOADED, S.RETRYING: S.PRELOADED},
+        wake=True,
+    ),
+    "evict": Driven(
+        "evict",
+        lambda g, i: store.evict(g.connection, [i], role="preloader", epoch=EPOCH),
+        {S.PRELOADED: S.SCHEDULED},
+    ),
+    "dispatch": Driven("dispatch", lambda g, i: g.dispatch([i]), {S.PRELOADED: S.DISPATCHED}),
+    "dispatch what is paused": Driven("dispatch", _dispatch_held(Hold.PAUSED), {S.PRELOADED: S.SCHEDULED}),
+    "dispatch what is frozen": Driven("dispatch", _dispatch_held(Hold.FROZEN), {S.PRELOADED: S.SCHEDULED}),
+    "dispatch what is deleted": Driven("dispatch", _dispatch_held(Hold.DELETED), {S.PRELOADED: S.CANCELLED}),
+    "dispatch, the slot taken, skip": Driven(
+        "dispatch", lambda g, i: g.dispatch([i]), {S.PRELOADED: S.SKIPPED}, rival=Overlap.SKIP
+    ),
+    "dispatch, the slot taken, buffer": Driven(
+        "dispatch", lambda g, i: g.dispatch([i]), {S.PRELOADED: S.SCHEDULED}, rival=Overlap.BUFFER_ALL
+    ),
+    "request_cancel_of_slot_holders": Driven(
+        "request_cancel_of_slot_holders",
+        lambda g, i: store.request_cancel_of_slot_holders(g.connection, [g.row(i)["slot_key"] or "none"]),
+        {},
+    ),
+    "claim": Driven("claim", _claim, {S.DISPATCHED: S.RUNNING}),
+    "claim what is to be cancelled": Driven("claim", _claim, {}, cancel=True),
+    "release": Driven("release", _release, {S.DISPATCHED: S.PRELOADED, S.RUNNING: S.PRELOADED}),
+    "release what is to be cancelled": Driven(
+        "release", _release, {S.DISPATCHED: S.CANCELLED, S.RUNNING: S.CANCELLED}, cancel=True
+    ),
+    "finish completed": Driven("finish", _finish(S.COMPLETED), {S.RUNNING: S.COMPLETED}),
+    "finish retrying": Driven("finish", _finish(S.RETRYING), {S.RUNNING: S.RETRYING}),
+    "finish dead letter": Driven("finish", _finish(S.DEAD_LETTER), {S.RUNNING: S.DEAD_LETTER}),
+    "finish cancelled": Driven("finish", _finish(S.CANCELLED), {S.RUNNING: S.CANCELLED}),
+    "note_started": Driven(
+        "note_started", lambda g, i: store.note_started(g.connection, [(i, TOKEN, g.now_us())], worker_id=1), {}
+    ),
+    "wake_waiters": Driven(
+        "wake_waiters", lambda g, i: store.wake_waiters(g.connection, [g.row(i)["slot_key"] or "none"]), {}
+    ),
+    "reclaim": Driven("reclaim", _reclaim(only_unclaimed=False), {S.DISPATCHED: S.PRELOADED, S.RUNNING: S.PRELOADED}),
+    "reclaim what is unclaimed": Driven("reclaim", _reclaim(only_unclaimed=True), {S.DISPATCHED: S.PRELOADED}),
+    "reclaim the last attempt": Driven(
+        "reclaim", _reclaim(only_unclaimed=False), {S.DISPATCHED: S.PRELOADED, S.RUNNING: S.DEAD_LETTER}, attempt=4
+    ),
+    "reclaim what is to be cancelled": Driven(
+        "reclaim",
+        _reclaim(only_unclaimed=False),
+        {S.DISPATCHED: S.CANCELLED, S.RUNNING: S.CANCELLED},
+        cancel=True,
+        attempt=4,
+    ),
+    "wake_preloaded": Driven("wake_preloaded", lambda g, i: store.wake_preloaded(g.connection, [i]), {}),
+    "insert again": Driven("insert_executions", _insert_again, {}),
+    "move to cancelled": Driven(
+        "move_pending",
+        _move(S.CANCELLED),
+        {S.SCHEDULED: S.CANCELLED, S.PRELOADED: S.CANCELLED, S.RETRYING: S.CANCELLED},
+    ),
+    "move to scheduled": Driven("move_pending", _move(S.SCHEDULED), {S.PRELOADED: S.SCHEDULED}),
+    "move to skipped": Driven("move_pending", _move(S.SKIPPED), {S.SCHEDULED: S.SKIPPED, S.PRELOADED: S.SKIPPED}),
+    "rewrite": Driven("rewrite_pending", _rewrite, {S.PRELOADED: S.SCHEDULED, S.CANCELLED: S.SCHEDULED}),
+    "replay": Driven("replay", _act("replay", attempts=4), {S.DEAD_LETTER: S.SCHEDULED}),
+    "discard": Driven("discard", _act("discard"), {S.DEAD_LETTER: S.CANCELLED}),
+    "request_cancel": Driven("request_cancel", _act("request_cancel"), {}),
+}
+
+
+@pytest.fixture(scope="module")
+def driven(module_database: str) -> Iterator[Ledger]:
+    with ledger_on(module_database) as made:
+        made.lead()
+        made.lead("preloader")
+        yield made
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_statement_changes_what_the_table_allows_and_nothing_else(driven: Ledger, name: str) -> None:
+    way = WAYS[name]
+    came_to_be: dict[Status, Status] = {}
+    for source in Status:
+        identity = _prepared(driven, way, source)
+        before = driven.row(identity)
+        way.run(driven, identity)
+        after = driven.row(identity)
+        target = Status(after["status"])
+        if target is not source:
+            came_to_be[source] = target
+            assert may(source, target), f"{name}: {source.word} became {target.word}"
+        if after != before:
+            assert after["version"] > before["version"], f"{name} wrote {source.word} without a new version"
+        assert after["token"] >= before["token"]
+    assert came_to_be == way.changes
+
+
+def _prepared(ledger: Ledger, way: Driven, status: Status) -> bytes:
+    """A row in `status`, its rival holding the slot where the way asks for one."""
+    slot, overlap = None, Overlap.ALLOW_ALL
+    if way.rival is not None:
+        slot, overlap = f"slot:{status}:{ledger.now_us()}", way.rival
+        ledger.add(status=Status.RUNNING, slot_key=slot, overlap=overlap)
+        # A row that is active would hold the slot itself.
+        if status in ACTIVE or status is Status.RETRYING:
+            slot = None
+    [identity] = ledger.add(
+        status=status, slot_key=slot, overlap=overlap, attempt=way.attempt if status in ACTIVE else None
+    )
+    for column, wanted in (("cancel_requested_at", way.cancel), ("wake_at", way.wake)):
+        if wanted:
+            query = f"UPDATE executions SET {column} = clock_timestamp() WHERE id = encode(%s, 'hex')::uuid"
+            ledger.connection.execute(query, (identity,))
+    return identity
+
+
+def test_every_statement_that_writes_executions_is_driven() -> None:
+    writes = re.compile(r"(UPDATE|INSERT INTO|DELETE FROM) executions\b")
+    # With no day named, the statements' tables are the parents.
+    found = {name for name in store.named_sql._queries if writes.search(store.named_sql(name))}
+    assert found == {way.query for way in WAYS.values()}
+
+
+@pytest.mark.parametrize("target", [Status.DISPATCHED, Status.RUNNING, Status.COMPLETED])
+def test_a_person_cannot_move_a_waiting_row_where_the_table_does_not_lead(driven: Ledger, target: Status) -> None:
+    [identity] = driven.add(status=Status.SCHEDULED)
+    with pytest.raises(AssertionError):
+        person_store.move(driven.connection, [Move(_pending(driven, identity), target)], actor="a")
+    assert driven.status(identity) is Status.SCHEDULED
+
+
+def test_a_move_that_saw_another_state_writes_nothing(driven: Ledger) -> None:
+    [identity] = driven.add(status=Status.DISPATCHED, origin=Origin.MANUAL)
+    seen = _pending(driven, identity, status=Status.PRELOADED)
+    assert person_store.move(driven.connection, [Move(seen, Status.CANCELLED)], actor="a") == 0
+    assert driven.status(identity) is Status.DISPATCHED
