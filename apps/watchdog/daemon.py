@@ -111,6 +111,7 @@ class Watchdog:
     def _duties(self) -> Iterator[tuple[Callable[[_Connections], int], float]]:
         yield self.keep_partitions, _PARTITION_SECONDS
         yield self.reclaim_from_lost_workers, 0
+        yield self.reclaim_from_the_gone, _SWEEP_SECONDS
         yield self.reclaim_unclaimed, _SWEEP_SECONDS
         yield self.end_overdue_cancels, _SWEEP_SECONDS
         yield self.restore_hot_tier, _SWEEP_SECONDS
@@ -149,6 +150,11 @@ class Watchdog:
                 store.remove_orphans(links.ledger, seconds=0)
                 break
         return count
+
+    def reclaim_from_the_gone(self, links: _Connections) -> int:
+        """Finish what was begun: a worker is marked lost in one transaction and emptied in others."""
+        left = store.sent(links.ledger, "outstanding_of_the_gone", limit=_CHUNK)
+        return self._reclaim(links, left, "its worker is gone", "gone_worker", only_unclaimed=False)
 
     def reclaim_unclaimed(self, links: _Connections) -> int:
         """Take back what was sent and not claimed by the deadline: the message was lost."""

@@ -3,6 +3,13 @@
 SELECT execution_id, token FROM outstanding WHERE worker_id = %(worker)s
 ORDER BY scheduled_at, execution_id LIMIT %(limit)s
 
+-- name: outstanding_of_the_gone
+-- What workers were sent and have not ended that are lost or stopped: whoever gave them up died before he took it back,
+-- they signed off without giving it back, or it was sent to them a moment too late.
+SELECT o.execution_id, o.token FROM outstanding o JOIN workers w ON w.id = o.worker_id
+WHERE w.state NOT IN ('active', 'draining')
+ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
+
 -- name: outstanding_unclaimed
 -- What was sent longer ago than the claim deadline and is not claimed.
 SELECT o.execution_id, o.token
