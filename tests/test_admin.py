@@ -124,7 +124,7 @@ def test_a_key_is_shown_once_and_works_until_revoked(root: Client) -> None:
 
 
 def test_memberships_and_tenants_leave_a_trace(root: Client) -> None:
-    form = {"slug": "newcomer", "name": "Newcomer", "tier": "STANDARD", "home_region": "default"}
+    form = {"slug": "newcomer", "name": "Newcomer", "tier": "STANDARD", "home_region": "default", "weight": "1"}
     root.post(url(Tenant, "add"), form)
     tenant = Tenant.objects.get(slug="newcomer")
     person = make_person(None)

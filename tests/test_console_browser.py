@@ -180,12 +180,20 @@ def test_a_row_never_goes_backwards(stage: Stage) -> None:
     old = shown.evaluate("(e) => e.outerHTML")
     stage.move(row, status=Status.COMPLETED, finished_at=row.started_at)
     expect(shown).to_have_attribute("data-state", "completed")
+    page.evaluate(
+        """(id) => {
+          window.states = [];
+          const note = () => window.states.push(document.getElementById(id).dataset.state);
+          new MutationObserver(note).observe(document.querySelector("[data-rows]"), { childList: true });
+        }""",
+        f"x-{row.id}",
+    )
     stale = {"id": str(row.id), "version": row.version - 1, "state": "running", "insert": True, "html": old}
     fresh = stage.add(Status.RUNNING)
     stage.sockets[-1].send(json.dumps({"type": "rows", "rows": [stale], "summary": None}))
     feed.changed(stage.tenant.id, [fresh.id])
     expect(page.locator(f"#x-{fresh.id}")).to_be_visible()
-    expect(shown).to_have_attribute("data-state", "completed")
+    assert set(page.evaluate("window.states")) == {"completed"}
 
 
 def test_new_rows_wait_for_a_reader_who_has_scrolled(stage: Stage) -> None:

@@ -57,7 +57,7 @@ def read_index(principal: Principal, *, now: datetime, upcoming: int = UPCOMING,
     """Two queries. before: only what is older than this id, and nothing upcoming."""
     rows = scoped(Execution.objects.all(), principal)
     end = now if before is None else (ids.scheduled_at(before) or now)
-    edge = before or _first_id(end + timedelta(milliseconds=1))
+    edge = before or first_id(end + timedelta(milliseconds=1))
     past = rows.filter(id__lt=edge, scheduled_at__gte=end - BACK, scheduled_at__lte=end).order_by("-id")
     ahead: list[Entry] = []
     if before is None and upcoming:
@@ -103,6 +103,6 @@ def _entries(rows: QuerySet[Execution], most: int) -> list[Entry]:
     return [Entry(*values) for values in rows.values_list("id", "status", "version")[:most]]
 
 
-def _first_id(instant: datetime) -> UUID:
+def first_id(instant: datetime) -> UUID:
     """Not above any id scheduled at `instant` or later, and above all earlier ones."""
     return UUID(bytes=ids.to_ms(instant).to_bytes(6, "big") + bytes(10))

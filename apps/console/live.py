@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 0.25
 LOOK_SECONDS = 2.0
+_NEAR = timedelta(seconds=1)
+"""Work is dispatched a moment before it is due."""
 _MOST_BATCHES_BEHIND = 8
 T = TypeVar("T")
 
@@ -87,9 +90,11 @@ class Hub:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.read(lambda: connection.close())  # looked up there: each thread has its own
+        # Before the first await, so that a cancelled stop leaves no connection behind; looked up in the hub's
+        # thread, since each thread has its own.
+        self._executor.submit(lambda: connection.close())
         self._executor.shutdown(wait=False)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def read(self, reading: Callable[[], T]) -> T:
         """Run a database read in the hub's own thread, which keeps one connection."""
@@ -142,7 +147,10 @@ class Hub:
             self._horizon = index.horizon
         slug = self._principal.tenant_slug
         # What is due later than all that is shown comes near soon enough; until then no page adds it.
-        messages = [rows.message(row, slug, insert=row.id.bytes <= self._horizon) for row in presented]
+        edge = max(self._horizon, listing.first_id(now + _NEAR).bytes)
+        messages = [rows.message(row, slug, insert=row.id.bytes <= edge) for row in presented]
+        if self._known is not None:
+            self._known |= {row.id: row.version for row in presented if row.id.bytes <= edge}
         return Update(rows=messages, index=index, tenant_slug=slug)
 
     def _unseen(self, index: listing.Index) -> set[UUID]:

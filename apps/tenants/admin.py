@@ -70,7 +70,7 @@ class AuditedAdmin(ModelAdmin):
 
 @admin.register(Tenant)
 class TenantAdmin(AuditedAdmin):
-    list_display = ("slug", "name", "tier", "home_region", "created_at")
+    list_display = ("slug", "name", "tier", "weight", "max_concurrent_workers", "rate_limit_rps", "created_at")
     list_filter = ("tier",)
     search_fields = ("slug", "name")
     readonly_fields = ("created_at",)
