@@ -27,6 +27,13 @@ logger = logging.getLogger(__name__)
 
 _BATCH = 1000
 _IDLE_SECONDS = 0.5
+_REFUSED = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    # psycopg counts these among the errors of a server that is away, but no repetition mends them.
+    psycopg.errors.StatementTooComplex,  # JSON nested too deep
+    psycopg.errors.ProgramLimitExceeded,
+)
 
 FINISHED = Counter("chronoweb_attempts_total", "Attempts ended, by outcome", ["outcome"])
 LATENESS = Histogram(
@@ -106,7 +113,7 @@ class Completer(LedgerThread):
     def _write(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> None:
         try:
             written = store.finish(connection, [finish for _, finish in batch], worker_id=self._worker_id)
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except _REFUSED as error:
             if len(batch) > 1:
                 middle = len(batch) // 2
                 self._write(connection, batch[:middle])

@@ -34,7 +34,7 @@ def decide(claimed: Claimed, result: RunResult, policy: RetryPolicy, clock: Data
     if target is Status.RETRYING:
         finish.delay_us = int(_delay(policy, claimed.attempt, result.error) * 1e6)
     if target is Status.DEAD_LETTER:
-        finish.fingerprint = fingerprint(result.error).encode()
+        finish.fingerprint = fingerprint(result.error).encode("utf-8", "replace")
     return finish
 
 

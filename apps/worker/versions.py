@@ -18,24 +18,27 @@ class Versions:
 
     def __init__(self) -> None:
         self._rows: dict[int, VersionRow] = {}
+        # Kept when rows are forgotten: an attempt may end long after it was claimed. Equal policies are one object.
         self._policies: dict[int, RetryPolicy] = {}
+        self._distinct: dict[RetryPolicy, RetryPolicy] = {}
 
     def load(self, connection: psycopg.Connection, wanted: Iterable[int]) -> None:
         """Make sure that these are known."""
-        missing = set(wanted) - self._rows.keys()
+        wanted = set(wanted)
+        missing = wanted - self._rows.keys()
         if not missing:
             return
         if len(self._rows) > _KEPT:
             self._rows.clear()
+            missing = wanted
         for row in store.versions_of(connection, sorted(missing)):
             self._rows[row.id] = row
+            policy = RetryPolicy.parse(row.definition["retry_policy"])
+            self._policies[row.id] = self._distinct.setdefault(policy, policy)
 
     def policy(self, version_id: int) -> RetryPolicy:
-        """The retry policy of a known version."""
-        policy = self._policies.get(version_id)
-        if policy is None:
-            policy = self._policies[version_id] = RetryPolicy.parse(self._rows[version_id].definition["retry_policy"])
-        return policy
+        """The retry policy of a version that has been loaded, however long ago."""
+        return self._policies[version_id]
 
     def assignment(self, claimed: Claimed) -> Assignment:
         """What the runner needs to run `claimed`, whose version is known."""
