@@ -28,7 +28,7 @@ from pytest_django import DjangoDbBlocker
 
 from apps.dispatcher.hot_tier import HotTier
 from apps.dispatcher.shards import SHARD_PREFIX
-from apps.executions import ids, store
+from apps.executions import feed, ids, store
 from apps.executions.rows import NewExecution, Preloaded
 from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Outcome, Overlap, Status
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
@@ -62,6 +62,7 @@ def template_database(services: ServiceAddresses) -> Iterator[str]:
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--verbosity=0"]
         subprocess.run(command, env=environment, check=True)
         yield name
+        feed.close()  # its thread would outlive the services
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
