@@ -119,6 +119,7 @@ class Dispatcher:
         """Drop every connection; what was in flight is settled as after a takeover."""
         if self._open is not None:
             self._open.ledger.close()
+            self._open.hot_tier.close()
             self._open.redis.close()
             self._open.publisher.close()
             self._open = None

@@ -15,6 +15,7 @@ from apps.dispatcher.tenant_limits import NO_LIMIT, TenantLimits
 from apps.executions import ids
 from apps.executions.rows import Preloaded
 from chronoweb.runtime import redis_client
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.errors import LeadershipLost
 
 CLASSES = 3
@@ -34,9 +35,11 @@ class Popped:
 class HotTier:
     """Reads and writes one installation's shards."""
 
-    def __init__(self, client: redis.Redis, prefix: str) -> None:
+    def __init__(self, client: redis.Redis, prefix: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._redis = client
         self._prefix = prefix
+        self._clock = clock
+        self._wakeups: redis.client.PubSub | None = None
         self._pop = client.register_script(_POP)
         # Tenants that the last call named as due soon: the keys that the next call must pass.
         self._due_soon: dict[int, list[tuple[int, str]]] = {}
@@ -48,7 +51,7 @@ class HotTier:
         return self.key(shard, f"z:{class_index}:{tenant}")
 
     @property
-    def wake_key(self) -> str:
+    def wake_channel(self) -> str:
         return f"{self._prefix}wake"
 
     # ---- the preloader's side ----
@@ -68,8 +71,7 @@ class HotTier:
             flat = [value for pair in pairs for value in pair]
             pipeline.execute_command("ZADD", self.entries_key(shard, class_index, tenant), *flat)
             pipeline.execute_command("ZADD", self.key(shard, f"ring:{class_index}"), "LT", min(pairs)[0], tenant)
-        pipeline.lpush(self.wake_key, 1)
-        pipeline.ltrim(self.wake_key, 0, 0)
+        pipeline.publish(self.wake_channel, b"")
         pipeline.execute()
         return sum(len(pairs) for pairs in groups.values())
 
@@ -195,8 +197,25 @@ class HotTier:
         self._redis.set(self.key(shard, "epoch"), epoch)
 
     def wait(self, seconds: float) -> None:
-        """Wait for an addition that comes due soon, at most `seconds`."""
-        self._redis.blpop([self.wake_key], timeout=max(0.001, seconds))
+        """Wait for an addition, at most `seconds`.
+
+        The time-out is this side's: an idle server ends a blocking command up to 100 ms late.
+        """
+        if self._wakeups is None:
+            self._wakeups = self._redis.pubsub(ignore_subscribe_messages=True)
+            self._wakeups.subscribe(self.wake_channel)
+        deadline = self._clock.monotonic() + seconds
+        while (left := deadline - self._clock.monotonic()) > 0:
+            if self._wakeups.get_message(timeout=left) is not None:
+                break
+        while self._wakeups.get_message(timeout=0) is not None:
+            pass
+
+    def close(self) -> None:
+        """Give the subscription back."""
+        if self._wakeups is not None:
+            self._wakeups.close()
+            self._wakeups = None
 
     # ---- the watchdog's side ----
 

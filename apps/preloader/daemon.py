@@ -15,7 +15,8 @@ from prometheus_client import Counter, Gauge
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions import ids, partitions, store
 from apps.executions.leases import Leadership
-from apps.preloader import hydrate, materialise, skew
+from apps.preloader import hydrate, skew
+from apps.preloader.materialise import Materialiser
 from apps.preloader.pressure import Pressure
 from chronoweb.runtime import postgres, redis_client, wakeup
 from chronoweb.runtime.addresses import Addresses
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 ROLE = "preloader"
 _DAY_SECONDS = 86_400
 _DAYS_EVERY_SECONDS = 30.0
+_RECLAIM_CHUNK = 1000
 
 PRELOADED = Counter("chronoweb_preloaded_total", "Executions added to the hot tier")
 LEADING = Gauge("chronoweb_preloader_leading", "1 while this process leads")
@@ -61,6 +63,7 @@ class Preloader:
     def __post_init__(self) -> None:
         self._room = hydrate.Room(self.config.hot_tier_entries)
         self._pressure = Pressure(self.config)
+        self._materialiser = Materialiser(self.config, ROLE, self.clock)
 
     def run_once(self) -> Result:
         """One pass: restore what Redis lost, materialise, hydrate."""
@@ -123,7 +126,7 @@ class Preloader:
             self._pressure.look(links.hot_tier)
             self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
             skew.measure(links.ledger, links.redis, self.clock)
-        looked_at = materialise.materialise(self.config, role=ROLE, epoch=epoch)
+        looked_at = self._materialiser.materialise(epoch, links.scan)
         did, more = 0, looked_at > 0
         hydrator = hydrate.Hydrator(links.ledger, links.hot_tier, self.config, self._room, ROLE, epoch)
         try:
@@ -148,10 +151,22 @@ class Preloader:
             shards: Sequence[int] = range(ids.SHARDS)
         else:
             shards = links.hot_tier.incomplete() if everywhere else []
+            if shards:
+                logger.warning("Redis was emptied or replaced", extra={"action": "preloader.emptied"})
+                self._reclaim_unclaimed(links)
         if shards:
             hydrate.restore(links.scan, links.hot_tier, shards)
             self._room.forget()
         self._epoch = epoch
+
+    def _reclaim_unclaimed(self, links: _Connections) -> None:
+        """Workers' inboxes went with Redis: take back at once what had been sent there and was not claimed."""
+        if self.addresses.kafka_bootstrap_servers:
+            return
+        while late := store.sent(links.ledger, "outstanding_unclaimed", seconds=0, limit=_RECLAIM_CHUNK):
+            reason = "Redis, which carried it to its worker, was emptied"
+            if not store.reclaim(links.ledger, late, reason=reason, actor=ROLE, only_unclaimed=True):
+                break
 
     def _days(self, links: _Connections, everywhere: bool) -> list[int]:
         """Days to hydrate: today, near midnight the next, and each second every day where something waits."""

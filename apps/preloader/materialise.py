@@ -5,15 +5,20 @@ leaves neither. A row that is there already stays as it is.
 """
 
 import logging
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from uuid import UUID
 
+import psycopg
+from django.db import IntegrityError, transaction
 from django.db import connection as django_connection
-from django.db import transaction
 
 from apps.definitions import plans
 from apps.definitions.models import Task
-from apps.executions import feed, store
+from apps.executions import feed, ids, partitions, store
+from apps.executions.rows import NewExecution
 from chronoweb.runtime import faults, postgres
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import LeadershipLost
 
@@ -21,43 +26,89 @@ logger = logging.getLogger(__name__)
 
 _TASKS_A_BATCH = 200
 _OCCURRENCES_A_TASK = 1000
+_SET_ASIDE_SECONDS = 60.0
 
 
-def materialise(config: Config, *, role: str, epoch: int) -> int:
-    """One batch of tasks whose next occurrence is near; returns how many tasks it looked at.
+@dataclass
+class Materialiser:
+    """Works under one role. A task that cannot be planned is set aside for a minute and stops nobody else."""
 
-    Raises LeadershipLost when the epoch is stale.
-    """
-    with transaction.atomic():
-        now = _database_now(role, epoch)
-        horizon = now + timedelta(minutes=config.lookahead_minutes, seconds=config.materialise_margin_seconds)
-        due = list(
-            Task.objects.filter(next_fire_at__lte=horizon, paused_at=None, deleted_at=None)
-            .order_by("next_fire_at", "id")
-            .select_for_update(skip_locked=True, no_key=True)[:_TASKS_A_BATCH]
-        )
-        made, skipped = [], []
-        for task in due:
-            plan = plans.materialise_task(task, now=now, horizon=horizon, limit=_OCCURRENCES_A_TASK)
-            made += plan.executions
-            skipped += plan.skipped
-            task.next_fire_at = plan.next_fire_at
+    config: Config
+    role: str
+    clock: Clock = SYSTEM_CLOCK
+    _aside: dict[UUID, float] = field(default_factory=dict)
+
+    def materialise(self, epoch: int, keeper: psycopg.Connection) -> int:
+        """One batch of tasks whose next occurrence is near; returns how many tasks were moved on.
+
+        keeper: a connection to make a missing day's partition with. Raises LeadershipLost when the epoch is stale.
+        """
+        try:
+            return self._batch(epoch)
+        except (IntegrityError, psycopg.errors.CheckViolation):
+            # Catch-up reaches behind the partitions that were kept, after a long time without a keeper.
+            if not self._make_days(keeper):
+                raise
+            return self._batch(epoch)
+
+    @transaction.atomic
+    def _batch(self, epoch: int) -> int:
+        now = _database_now(self.role, epoch)
+        due = self._due(now)
+        made: list[NewExecution] = []
+        skipped: list[tuple[NewExecution, str]] = []
+        moved = [task for task in due if self._plan(task, now, made, skipped)]
         raw = postgres.raw(django_connection)
         new = store.insert(raw, [*made, *(row for row, _ in skipped)])
         told = [(row, reason) for row, reason in skipped if row.id in new]
         store.record_events(
-            raw, [row for row, _ in told], source=None, actor="preloader", reasons=[reason for _, reason in told]
+            raw, [row for row, _ in told], source=None, actor=self.role, reasons=[reason for _, reason in told]
         )
         if new:
             faults.point("preloader.inserted")
-        Task.objects.bulk_update(due, ["next_fire_at"])
-    feed.changed_many((row.tenant_id, row.id) for row in made if row.id in new)
-    if new:
-        logger.info(
-            "materialised",
-            extra={"action": "preloader.materialised", "executions": len(new), "tasks": len(due), "skipped": len(told)},
+        Task.objects.bulk_update(moved, ["next_fire_at"])
+        transaction.on_commit(lambda: feed.changed_many((row.tenant_id, row.id) for row in made if row.id in new))
+        if new:
+            counts = {"executions": len(new), "tasks": len(moved), "skipped": len(told)}
+            logger.info("materialised", extra={"action": "preloader.materialised", **counts})
+        return len(moved)
+
+    def _horizon(self, now: datetime) -> datetime:
+        config = self.config
+        return now + timedelta(minutes=config.lookahead_minutes, seconds=config.materialise_margin_seconds)
+
+    def _due(self, now: datetime) -> list[Task]:
+        monotonic = self.clock.monotonic()
+        self._aside = {task: until for task, until in self._aside.items() if until > monotonic}
+        return list(
+            Task.objects.filter(next_fire_at__lte=self._horizon(now), paused_at=None, deleted_at=None)
+            .exclude(id__in=list(self._aside))
+            .order_by("next_fire_at", "id")
+            .select_for_update(skip_locked=True, no_key=True)[:_TASKS_A_BATCH]
         )
-    return len(due)
+
+    def _plan(
+        self, task: Task, now: datetime, made: list[NewExecution], skipped: list[tuple[NewExecution, str]]
+    ) -> bool:
+        try:
+            plan = plans.materialise_task(task, now=now, horizon=self._horizon(now), limit=_OCCURRENCES_A_TASK)
+        except Exception:
+            # One definition that cannot be read any more must not stop every other schedule.
+            logger.exception("a task was set aside", extra={"action": "preloader.set_aside", "task": str(task.id)})
+            self._aside[task.id] = self.clock.monotonic() + _SET_ASIDE_SECONDS
+            return False
+        made += plan.executions
+        skipped += plan.skipped
+        task.next_fire_at = plan.next_fire_at
+        return True
+
+    def _make_days(self, keeper: psycopg.Connection) -> list[int]:
+        """The days from the oldest waiting occurrence on that catch-up may reach."""
+        with django_connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            today = ids.day_of(cursor.fetchone()[0])
+        oldest = today - self.config.partition_days_back
+        return partitions.ensure(keeper, range(oldest, today + self.config.partition_days_ahead + 1))
 
 
 def _database_now(role: str, epoch: int) -> datetime:

@@ -82,7 +82,11 @@ class Claimer(LedgerThread):
 
     def _take(self) -> list[Waiting]:
         room = min(_BATCH, self._capacity(_WITHIN_SECONDS) - len(self._starter))
-        return self._backlog.take(self._clock.now_us() + self._ahead_us, room) if room > 0 else []
+        if room <= 0:
+            return []
+        taken = self._backlog.take(self._clock.now_us() + self._ahead_us, room)
+        # Delivered again while it runs: a claim would succeed once more, and run it twice.
+        return [waiting for waiting in taken if (waiting[1], waiting[2]) not in self._running]
 
     def _pause(self) -> float:
         due = self._backlog.next_due_us()

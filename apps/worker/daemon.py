@@ -151,6 +151,7 @@ class Worker:
         give_back += [(a.execution_id, a.token) for a in self.runner.drain(grace)]
         self.completer.stop(_FLUSH_SECONDS)
         self._release(give_back)
+        self._release_unread()
         self.runner.close()
         self.receiver.close()
         self.presence.close()
@@ -181,6 +182,15 @@ class Worker:
         faults.point("worker.released")
         wakeup.preloader.wake()
         logger.info("given back", extra={"action": "worker.released", "executions": len(give_back)})
+
+    def _release_unread(self) -> None:
+        """What was sent here and never read is given back, too: nobody need wait for the claim deadline."""
+        with postgres.connect("worker-release", url=self.addresses.database_url) as connection:
+            while left := store.sent(connection, "outstanding_of_worker", worker=self.id, limit=_MESSAGES):
+                released = store.release(connection, [i for i, _ in left], [t for _, t in left], worker_id=self.id)
+                if not released:
+                    break
+                wakeup.preloader.wake()
 
     def _describe(self) -> LiveState:
         mean = self.runner.pool.estimates.overall

@@ -35,6 +35,7 @@ class Addresses:
             kafka_bootstrap_servers=self.kafka_bootstrap_servers,
             redis_prefix=config.redis_prefix,
             topic_prefix=config.kafka_prefix,
+            kafka_partitions=config.kafka_partitions,
         )
 
 

@@ -66,6 +66,8 @@ class Config:
     redis_prefix: str = _word("chronoweb:", "what every Redis key of this installation starts with")
     kafka_prefix: str = _word("chronoweb.", "what every Kafka topic of this installation starts with")
 
+    kafka_partitions: int = _number(16, 1, 1000, "partitions of each topic that is made: at least the most workers")
+
     # API
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")

@@ -23,7 +23,7 @@ from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 _BATCH = 10_000
-_JOIN_SECONDS = 30
+_JOIN_SECONDS = 90
 
 
 @dataclass
