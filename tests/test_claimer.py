@@ -1,0 +1,68 @@
+"""The claimer on a real ledger: a message that comes twice starts its execution once."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from apps.executions.rows import Claimed
+from apps.executions.states import Status
+from apps.worker.backlog import Backlog
+from apps.worker.claimer import Claimer
+from apps.worker.jobs import Assignment
+from apps.worker.starter import Starter
+from apps.worker.versions import Versions
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.database_clock import DatabaseClock
+from tests.stack import EPOCH, Ledger
+
+WORKER = 1
+TOKEN = EPOCH << 32
+
+
+class _Starts:
+    """What would be started."""
+
+    def __init__(self) -> None:
+        self.assignments: list[Assignment] = []
+
+    def __len__(self) -> int:
+        return 0
+
+    def add(self, assignments: Sequence[tuple[int, Assignment]]) -> None:
+        self.assignments += [assignment for _, assignment in assignments]
+
+
+def _claimer(ledger: Ledger, backlog: Backlog, starts: _Starts, running: dict[tuple[bytes, int], Claimed]) -> Any:
+    return Claimer(
+        worker_id=WORKER,
+        url=ledger.url,
+        config=Config(),
+        clock=DatabaseClock(),
+        backlog=backlog,
+        starter=cast(Starter, starts),
+        capacity=lambda seconds: 16,
+        versions=Versions(),
+        running=running,
+    )
+
+
+def test_a_message_that_comes_again_while_its_execution_runs_starts_nothing(ledger: Ledger) -> None:
+    """The ledger grants a worker's claim again, for an answer may have been lost: it is the worker that must know."""
+    [identity] = ledger.add(status=Status.DISPATCHED, worker=WORKER)
+    backlog, starts = Backlog(), _Starts()
+    running: dict[tuple[bytes, int], Claimed] = {}
+    claimer = _claimer(ledger, backlog, starts, running)
+    for _ in range(2):
+        backlog.add(1, [(identity, TOKEN, 0)])
+        claimer.step(ledger.connection)
+    assert [assignment.execution_id for assignment in starts.assignments] == [identity]
+    assert ledger.status(identity) is Status.RUNNING
+    assert list(running) == [(identity, TOKEN)]
+
+
+def test_a_claim_whose_answer_was_lost_is_asked_again_and_starts(ledger: Ledger) -> None:
+    [identity] = ledger.add(status=Status.RUNNING, worker=WORKER)
+    backlog, starts = Backlog(), _Starts()
+    running: dict[tuple[bytes, int], Claimed] = {}
+    backlog.add(1, [(identity, TOKEN, 0)])
+    _claimer(ledger, backlog, starts, running).step(ledger.connection)
+    assert [assignment.execution_id for assignment in starts.assignments] == [identity]
