@@ -42,12 +42,13 @@ class ManagedProcess:
 class _Child:
     """One managed process and its present run. Times are of the monotonic clock."""
 
-    def __init__(self, definition: ManagedProcess) -> None:
+    def __init__(self, definition: ManagedProcess, *, most_backoff_seconds: float) -> None:
         self.definition = definition
         self.process: subprocess.Popen[bytes] | None = None
         self.restart_at: float | None = None
         self._started_at = 0.0
         self._delay = BACKOFF_FIRST_SECONDS
+        self._most = most_backoff_seconds
 
     def start(self) -> None:
         definition = self.definition
@@ -78,14 +79,16 @@ class _Child:
             self._delay = BACKOFF_FIRST_SECONDS
         self.restart_at = now + self._delay
         logger.warning("%s died, restarting it in %.1f s", self.definition.name, self._delay)
-        self._delay = min(self._delay * 2, BACKOFF_MOST_SECONDS)
+        self._delay = min(self._delay * 2, self._most)
 
 
 class Supervisor:
     """Call from the main thread: children die with the thread that starts them, and signals arrive there."""
 
-    def __init__(self, processes: Sequence[ManagedProcess]) -> None:
-        self._children = [_Child(definition) for definition in processes]
+    def __init__(
+        self, processes: Sequence[ManagedProcess], *, most_backoff_seconds: float = BACKOFF_MOST_SECONDS
+    ) -> None:
+        self._children = [_Child(definition, most_backoff_seconds=most_backoff_seconds) for definition in processes]
 
     def start(self) -> None:
         for child in self._children:

@@ -11,12 +11,16 @@ from apps.quickstart import processes
 from apps.quickstart.chaos.plan import FLEET
 from apps.quickstart.supervisor import ManagedProcess, Supervisor
 
+_MOST_BACKOFF_SECONDS = 1.0  # they die of us, not of a fault that a longer wait would spare
+
 
 class Fleet:
     """`start`, `check` and `stop` belong to the main thread: children die with the thread that starts them."""
 
     def __init__(self, *, environment: Mapping[str, str], logs: Path, web_port: int) -> None:
-        self._supervisor = Supervisor(_definitions(environment, logs, web_port))
+        self._supervisor = Supervisor(
+            _definitions(environment, logs, web_port), most_backoff_seconds=_MOST_BACKOFF_SECONDS
+        )
         self._lock = threading.Lock()
         self._stopped: dict[str, int] = {}
 

@@ -9,7 +9,7 @@ import psycopg
 import redis
 
 from apps.executions import ids
-from apps.executions.states import RESTING, Origin, Outcome, Status
+from apps.executions.states import ACTIVE, RESTING, Origin, Outcome, Status
 from apps.quickstart.chaos.plan import FLEET
 from chronoweb.runtime import postgres
 
@@ -116,8 +116,8 @@ class Ledger:
 
     def reclaims(self) -> Mapping[str, int]:
         """How often the watchdog and new dispatchers took work back, by reason."""
-        query = "SELECT reason, count(*) FROM execution_events WHERE actor <> 'preloader' GROUP BY reason ORDER BY 1"
-        return dict(self._open().execute(query).fetchall())
+        query = "SELECT reason, count(*) FROM execution_events WHERE source = ANY(%s) GROUP BY reason ORDER BY reason"
+        return dict(self._open().execute(query, [[int(status) for status in ACTIVE]]).fetchall())
 
     def leftovers(self) -> dict[str, int]:
         """What must be empty when everything rests."""

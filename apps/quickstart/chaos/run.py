@@ -30,6 +30,10 @@ logger = logging.getLogger(__name__)
 Say = Callable[[str], None]
 
 _INSIDE = "CHRONOWEB_CHAOS_FOLDER"
+_POSTGRES_SETTINGS = {
+    # After each kill, one call instead of one for each of the thousand files that day partitions are.
+    "recovery_init_sync_method": "syncfs",
+}
 _LOOK_SECONDS = 0.05
 _INNER_STOP_SECONDS = 30.0
 
@@ -57,7 +61,9 @@ def main(options: Mapping[str, Any], *, say: Say, tell: Say) -> int:
 
 
 def _outside(folder: Path, options: Mapping[str, Any]) -> int:
-    services = EmbeddedServices(folder / "services", kafka=options["transport"] == "kafka")
+    services = EmbeddedServices(
+        folder / "services", kafka=options["transport"] == "kafka", postgres_settings=_POSTGRES_SETTINGS
+    )
     _log_to(folder / "logs" / "services.log")
     with services as addresses:
         environment = processes.child_environment(os.environ, addresses, data_dir=folder)
