@@ -13,17 +13,24 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 from django.conf import settings
 
-from apps.quickstart.bench import measure, scenarios
+from apps.quickstart.bench import flood, pressure, scenarios
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ServiceUnavailable
 
 _INSIDE = "CHRONOWEB_BENCH_FOLDER"
 Say = Callable[[str], None]
+
+
+class Document(Protocol):
+    """Figures of one run."""
+
+    def document(self) -> dict[str, object]:
+        """For one line of JSON."""
 
 
 def main(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
@@ -67,14 +74,18 @@ def _measure(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
         bench = scenarios.Bench(addresses, folder, options["transport"], options["workers"], {}, say)
         if number == 0:
             _describe_installation(bench, options, say)
-        figures = _scenario(bench, options)
+        figures = _scenario(bench, options, say)
         tell(json.dumps(figures.document()))
-        runs.append(figures)
+        runs.append(figures.document())
     if len(runs) > 1:
         tell(json.dumps(_median(runs)))
 
 
-def _scenario(bench: scenarios.Bench, options: Mapping[str, Any]) -> measure.Figures:
+def _scenario(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> Document:
+    if options["scenario"] == "flood":
+        return flood.flood(bench, count=options["count"], seconds=options["seconds"], say=say)
+    if options["scenario"] == "pressure":
+        return pressure.pressure(bench, count=options["count"], say=say)
     if options["scenario"] == "drain":
         return scenarios.drain(bench, count=options["count"], kill=tuple(options["kill"]))
     if options["scenario"] == "burst":
@@ -82,11 +93,11 @@ def _scenario(bench: scenarios.Bench, options: Mapping[str, Any]) -> measure.Fig
     return scenarios.steady(bench, rate=options["rate"], seconds=options["seconds"], ahead_seconds=options["ahead"])
 
 
-def _median(runs: list[measure.Figures]) -> dict[str, object]:
-    documents = [run.document() for run in runs]
+def _median(documents: list[dict[str, object]]) -> dict[str, object]:
     numbers = {key: value for key, value in documents[0].items() if isinstance(value, int | float)}
     median = {key: statistics.median(float(str(d[key])) for d in documents) for key in numbers}
-    return {"median_of": len(runs), "scenario": runs[0].scenario, "transport": runs[0].transport, **median}
+    words = {key: value for key, value in documents[0].items() if isinstance(value, str)}
+    return {"median_of": len(documents), **words, **median}
 
 
 def _describe_installation(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> None:
