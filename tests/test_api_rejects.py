@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection, transaction
 
 from apps.definitions.models import Task
 from apps.executions.models import Execution, IdempotencyKey, TaskVersion
@@ -228,3 +228,14 @@ def test_our_own_faults_tell_no_secrets(
     problem(response, status)
     assert b"secret" not in response.content
     assert response.has_header("Retry-After") == (status == 503)
+
+
+def test_a_database_that_only_reads_is_a_service_that_is_away(api: Api) -> None:
+    """After a failover the address may lead to a replica for a moment."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION READ ONLY")
+        response = api.post("/tasks", document())
+        transaction.set_rollback(True)
+    problem(response, 503)
+    assert response.has_header("Retry-After")

@@ -24,6 +24,14 @@ MOST_ERRORS = 100
 
 _SHOWN = 200  # characters of a value
 _HEADER, _QUERY = "header:", "query:"
+_AWAY = (
+    ServiceUnavailable,
+    OperationalError,
+    InterfaceError,
+    psycopg.OperationalError,
+    psycopg.errors.ReadOnlySqlTransaction,
+)
+"""Also a server that only reads: after a failover the address may lead to a replica for a moment."""
 
 
 class BodyTooLarge(exceptions.APIException):
@@ -73,7 +81,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         return problem(413, "body-too-large", "the body is too large")
     if isinstance(error, exceptions.APIException):
         return _of_drf(error)
-    if isinstance(error, ServiceUnavailable | OperationalError | InterfaceError | psycopg.OperationalError):
+    if isinstance(error, _AWAY) or isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
         logger.warning("a service is away", extra={"action": "api.unavailable", "error": str(error)})
         detail = "a service that this needs does not answer; nothing was written, try again"
         return problem(503, "unavailable", detail, headers={"Retry-After": "1"})
