@@ -36,6 +36,7 @@ class Leadership:
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._deposed = threading.Event()
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lease-{role}", daemon=True)
 
     @property
@@ -55,10 +56,12 @@ class Leadership:
         """A write was refused as stale: stop leading at once and stand for election again."""
         self._deposed.set()
         self._set(None)
+        self._wake.set()  # or the lock would be kept, idle, until the next renewal
 
     def close(self) -> None:
         """Give the role up, so that a standby need not wait for the lease to run out."""
         self._stop.set()
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         if self._connection is not None and not self._connection.closed:
@@ -71,6 +74,7 @@ class Leadership:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            self._wake.clear()
             try:
                 pause = self._step()
             except psycopg.Error as error:
@@ -79,7 +83,8 @@ class Leadership:
                 )
                 self._drop()
                 pause = self._config.takeover_poll_ms / 1000
-            self._stop.wait(pause)
+            if not self._stop.is_set():
+                self._wake.wait(pause)
 
     def _step(self) -> float:
         """Renew or stand for election; returns seconds until the next step."""

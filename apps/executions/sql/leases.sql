@@ -1,8 +1,9 @@
 -- name: lease_take
 -- Become the holder: when the lease has run out, or when this session holds the role's lock, which its last holder's
--- death or silence has freed.
+-- death or silence has freed. The very first holder needs the lock: others may stand at the same moment.
 INSERT INTO leases (role, holder, epoch, expires_at, acquired_at)
-VALUES (%(role)s, %(holder)s, 1, clock_timestamp() + %(ttl)s * interval '1 second', clock_timestamp())
+SELECT %(role)s, %(holder)s, 1, clock_timestamp() + %(ttl)s * interval '1 second', clock_timestamp()
+WHERE %(locked)s OR EXISTS (SELECT 1 FROM leases WHERE role = %(role)s)
 ON CONFLICT (role) DO UPDATE SET holder = excluded.holder, epoch = leases.epoch + 1,
     expires_at = excluded.expires_at, acquired_at = excluded.acquired_at
     WHERE %(locked)s OR leases.expires_at < clock_timestamp()
