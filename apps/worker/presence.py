@@ -43,8 +43,10 @@ def register(addresses: Addresses, config: Config, *, slots: int) -> tuple[int, 
     return worker_id, connection
 
 
-def _lock(connection: psycopg.Connection, worker_id: int) -> None:
-    connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (locks.WORKER, worker_id & 0x7FFF_FFFF))
+def _lock(connection: psycopg.Connection, worker_id: int) -> bool:
+    """False while the server believes in an earlier session of this worker, which holds the lock still."""
+    row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (locks.WORKER, worker_id & 0x7FFF_FFFF)).fetchone()
+    return row == (True,)
 
 
 class Presence:
@@ -79,6 +81,7 @@ class Presence:
         self._beat_at = float("-inf")
         self._reached_at = clock.monotonic()
         self._state = "active"
+        self._locked = True
         self._redis: redis.Redis | None = None
         self._states: LiveStates | None = None
         self._stop = threading.Event()
@@ -132,6 +135,8 @@ class Presence:
         row = self._connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
         assert row is not None
         self._database_clock.observe(row[0])
+        # Without the lock this worker looks dead as soon as the server has buried its last session.
+        self._locked = self._locked or _lock(self._connection, self.worker_id)
         if now - self._beat_at >= self._config.heartbeat_seconds:
             self._beat_at = now
             alive = store.heartbeat(
@@ -149,7 +154,7 @@ class Presence:
     def _report(self) -> None:
         now = self._clock.monotonic()
         fit = now - self._received_at < _DEAF_SECONDS and now - self._reached_at < _DEAF_SECONDS
-        if self._state == "active" and fit:
+        if self._state == "active" and fit and self._locked:
             self._live_states().report(self.worker_id, self._describe())
 
     def _reconnect(self, error: psycopg.Error) -> None:
@@ -159,7 +164,7 @@ class Presence:
             self._connection = postgres.connect(
                 "worker-presence", url=self._addresses.database_direct_url, direct=True, hot=False
             )
-            _lock(self._connection, self.worker_id)
+            self._locked = _lock(self._connection, self.worker_id)
             self._beat_at = float("-inf")
         except psycopg.Error:
             self._stop.wait(0.2)
