@@ -117,10 +117,25 @@ FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
 
 -- name: request_cancel_of_slot_holders
--- Overlap policy cancel_other: ask what holds the slot to stop; its worker, or the watchdog, ends it.
-UPDATE {executions} e SET cancel_requested_at = coalesce(e.cancel_requested_at, clock_timestamp()),
-    version = e.version + 1
-FROM slots s
-WHERE s.key = ANY(%(keys)s) AND e.scheduled_at = s.scheduled_at AND e.id = s.execution_id
-  AND e.status IN {IN_ACTIVE} AND e.cancel_requested_at IS NULL
-RETURNING e.id
+-- Overlap policy cancel_other: ask what holds the slot to stop; its worker, or the watchdog, ends it. A holder that
+-- waits for its next attempt is with no worker: it ends here.
+WITH u AS (
+    UPDATE executions e SET
+        status = CASE WHEN e.status IN {IN_ACTIVE} THEN e.status ELSE {CANCELLED} END,
+        cancel_requested_at = coalesce(e.cancel_requested_at, clock_timestamp()),
+        finished_at = CASE WHEN e.status IN {IN_PENDING} THEN clock_timestamp() END,
+        wake_at = CASE WHEN e.status NOT IN {IN_PENDING} THEN e.wake_at END,
+        version = e.version + 1
+    FROM slots s
+    WHERE s.key = ANY(%(keys)s) AND e.scheduled_at = s.scheduled_at AND e.id = s.execution_id
+      AND (e.status IN {IN_PENDING} OR e.status IN {IN_ACTIVE} AND e.cancel_requested_at IS NULL)
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.status, e.token
+), f AS (
+    DELETE FROM slots s USING u WHERE u.status = {CANCELLED} AND s.key = u.slot_key AND s.execution_id = u.id
+), x AS (
+    INSERT INTO execution_events (scheduled_at, execution_id, tenant_id, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, status, token, 'dispatcher',
+        'overlap: a later execution of the task takes its place'
+    FROM u WHERE status = {CANCELLED}
+)
+SELECT id FROM u
