@@ -71,7 +71,7 @@ def test_ending_it_twice_writes_it_once(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"token": TOKEN - 1}, {"token": TOKEN + 1}])
-def test_another_token_writes_nothing(ledger: Ledger, wrong: dict[str, int]) -> None:
+def test_another_token_writes_nothing(ledger: Ledger, wrong: dict[str, Any]) -> None:
     [identity] = ledger.add(status=Status.RUNNING)
     before = ledger.row(identity)
     assert finish(ledger, end(ledger, identity, **wrong)) == set()

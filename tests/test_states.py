@@ -101,6 +101,7 @@ class Driven:
     rival: Overlap | None = None
     cancel: bool = False
     wake: bool = False
+    holds_slot: bool = False
     attempt: int = 1
 
 
@@ -211,8 +212,9 @@ WAYS = {
     ),
     "request_cancel_of_slot_holders": Driven(
         "request_cancel_of_slot_holders",
-        lambda g, i: store.request_cancel_of_slot_holders(g.connection, [g.row(i)["slot_key"] or "none"]),
-        {},
+        lambda g, i: store.request_cancel_of_slot_holders(g.connection, [g.row(i)["slot_key"]]),
+        {S.SCHEDULED: S.CANCELLED, S.PRELOADED: S.CANCELLED, S.RETRYING: S.CANCELLED},
+        holds_slot=True,
     ),
     "claim": Driven("claim", _claim, {S.DISPATCHED: S.RUNNING}),
     "claim what is to be cancelled": Driven("claim", _claim, {}, cancel=True),
@@ -287,7 +289,8 @@ def test_a_statement_changes_what_the_table_allows_and_nothing_else(driven: Ledg
 
 def _prepared(ledger: Ledger, way: Driven, status: Status) -> bytes:
     """A row in `status`, its rival holding the slot where the way asks for one."""
-    slot, overlap = None, Overlap.ALLOW_ALL
+    slot = f"slot:{status}:{ledger.now_us()}" if way.holds_slot else None
+    overlap = Overlap.ALLOW_ALL
     if way.rival is not None:
         slot, overlap = f"slot:{status}:{ledger.now_us()}", way.rival
         ledger.add(status=Status.RUNNING, slot_key=slot, overlap=overlap)
@@ -297,6 +300,13 @@ def _prepared(ledger: Ledger, way: Driven, status: Status) -> bytes:
     [identity] = ledger.add(
         status=status, slot_key=slot, overlap=overlap, attempt=way.attempt if status in ACTIVE else None
     )
+    if way.holds_slot:
+        ledger.connection.execute(
+            "INSERT INTO slots (key, n, execution_id, scheduled_at)"
+            " SELECT slot_key, 0, id, scheduled_at FROM executions"
+            " WHERE id = encode(%s, 'hex')::uuid ON CONFLICT DO NOTHING",
+            (identity,),
+        )
     for column, wanted in (("cancel_requested_at", way.cancel), ("wake_at", way.wake)):
         if wanted:
             query = f"UPDATE executions SET {column} = clock_timestamp() WHERE id = encode(%s, 'hex')::uuid"
