@@ -66,20 +66,27 @@ def plan(*, seed: int, seconds: float, per_minute: float, transport: str) -> lis
 def _endless(seed: int, per_minute: float, transport: str) -> Iterator[Fault]:
     draw = random.Random(seed)  # noqa: S311 - it must be repeatable, which is the point
     bag: list[str] = []
+    stopped_until: dict[str, float] = {}
     at = _FIRST_SECONDS
     while True:
         if not bag:
             bag = [*BAG, *(KAFKA_BAG if transport == "kafka" else ())]
             draw.shuffle(bag)
         kind = bag.pop()
-        yield Fault(round(at, 3), kind, _target(kind, draw), _seconds(kind, draw), draw.random())
+        target = _target(kind, draw, {name for name, until in stopped_until.items() if until > at})
+        fault = Fault(round(at, 3), kind, target, _seconds(kind, draw), draw.random())
+        stopped_until[target] = at + fault.seconds
+        yield fault
         at += 60 / per_minute * draw.uniform(0.4, 1.6)
 
 
-def _target(kind: str, draw: random.Random) -> str:
+def _target(kind: str, draw: random.Random, stopped: set[str]) -> str:
+    """Rather one that is not stopped: what is killed while it is stopped never finds out that it was given up."""
     victim, act = kind.split(".")
-    number = draw.randint(1, FLEET.get(victim, 1))
-    return f"{victim}-{number}" if victim in FLEET and act != "kill_all" else ""
+    if victim not in FLEET or act == "kill_all":
+        return ""
+    names = [f"{victim}-{number}" for number in range(1, FLEET[victim] + 1)]
+    return draw.choice([name for name in names if name not in stopped] or names)
 
 
 def _seconds(kind: str, draw: random.Random) -> float:
