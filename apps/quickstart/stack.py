@@ -10,6 +10,7 @@ from types import FrameType
 
 from apps.quickstart import backing, child_process, processes, web_process
 from apps.quickstart.credentials import credentials_path, ensure_secret_key, read_credentials
+from apps.quickstart.services import EmbeddedServices
 from apps.quickstart.supervisor import Supervisor
 from apps.quickstart.terminal import Progress, log_to_file, shown, summary
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
@@ -56,7 +57,8 @@ class Stack:
             addresses = services.start()
             progress.step(description)
             environment = processes.child_environment(self.environment, addresses, data_dir=self.data_dir)
-            login_path = self._prepare(progress, environment)
+            ours = isinstance(services, EmbeddedServices)
+            login_path = self._prepare(progress, environment, services_are_ours=ours)
             supervisor = Supervisor(
                 processes.define(port=self.port, workers=self.workers, logs=self.logs, environment=environment)
             )
@@ -70,7 +72,7 @@ class Stack:
             services.stop()
             progress.step(f"stopped; the data stays in {shown(self.data_dir)}")
 
-    def _prepare(self, progress: Progress, environment: Mapping[str, str]) -> str:
+    def _prepare(self, progress: Progress, environment: Mapping[str, str], *, services_are_ours: bool) -> str:
         """Bring the database up to date and make the demo; returns the path of the login link."""
         ensure_secret_key(self.data_dir)
         processes.run_to_end(
@@ -78,8 +80,9 @@ class Stack:
         )
         progress.step("the database is up to date")
         known = read_credentials(self.data_dir) is not None
+        alone = ["--alone"] if services_are_ours else []
         output = processes.run_to_end(
-            "quickstart_demo", "--url", self.url, environment=environment, log_path=self.logs / "demo.log"
+            "quickstart_demo", "--url", self.url, *alone, environment=environment, log_path=self.logs / "demo.log"
         )
         progress.step("the demo tenant is there, as you left it" if known else "the demo tenant is made")
         return output.strip()

@@ -11,6 +11,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
+FAILURE_SHADOW_SECONDS = 5.0
+"""A failed pass makes a daemon unready for this long."""
+
 
 class Health:
     """When the daemon last did what it is for."""
@@ -21,6 +24,7 @@ class Health:
         self._clock = clock
         self._last_success: float | None = None
         self._failures = 0
+        self._last_failure: float | None = None
 
     def succeeded(self) -> None:
         """A pass ended well."""
@@ -29,14 +33,21 @@ class Health:
     def failed(self) -> None:
         """A pass ended in a fault of ours."""
         self._failures += 1
+        self._last_failure = self._clock.monotonic()
 
     def age_seconds(self) -> float | None:
         """Since the last successful pass; None before the first."""
         return None if self._last_success is None else self._clock.monotonic() - self._last_success
 
     def ready(self) -> bool:
+        """Whether it makes progress: the last good pass is recent, and no pass has failed lately.
+
+        A pass that has nothing to do succeeds always, so one between two failures proves nothing.
+        """
         age = self.age_seconds()
-        return age is not None and age <= self._stale_after
+        if age is None or age > self._stale_after:
+            return False
+        return self._last_failure is None or self._clock.monotonic() - self._last_failure > FAILURE_SHADOW_SECONDS
 
     def report(self) -> dict[str, object]:
         age = self.age_seconds()
