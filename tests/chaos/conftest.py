@@ -1,0 +1,54 @@
+"""A rig for each test: a database cloned from one with few partitions, a Redis prefix, a folder."""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from django.conf import settings
+from pytest_django import DjangoDbBlocker
+
+from apps.quickstart.bench.handlers import RECORD_VARIABLE
+from apps.quickstart.services import ServiceAddresses
+from tests.chaos.rig import QUICK, Rig, rig_on
+from tests.stack import cloned, django_uses
+
+
+@pytest.fixture(scope="session")
+def small_template(services: ServiceAddresses) -> Iterator[str]:
+    """A migrated database with the partitions of four days: a clone takes a tenth of a second."""
+    name = "small_" + secrets.token_hex(4)
+    base, _, _ = services.database_url.rpartition("/")
+    url = f"{base}/{name}"
+    with psycopg.connect(services.database_url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        environment = {**os.environ, **QUICK, "DATABASE_URL": url, "DATABASE_DIRECT_URL": url}
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--verbosity=0"]
+        subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
+        yield name
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def rig(
+    services: ServiceAddresses,
+    small_template: str,
+    redis_prefix: str,
+    redis_client: redis.Redis,
+    tmp_path: Path,
+    django_db_blocker: DjangoDbBlocker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Rig]:
+    """A chronoweb on the services of the run, with Redis streams as the transport."""
+    monkeypatch.setenv(RECORD_VARIABLE, str(tmp_path / "runs"))  # for workers in threads
+    with (
+        cloned(services, small_template) as url,
+        django_uses(url, django_db_blocker),
+        rig_on(url, services.redis_url, redis_prefix, tmp_path) as made,
+    ):
+        yield made
