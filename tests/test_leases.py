@@ -221,7 +221,7 @@ def test_epochs_of_a_shard_only_grow(own_ledger: Ledger) -> None:
     seen: list[dict[int, int]] = []
     for _ in range(3):
         with members(own_ledger.url, quick_config("x:"), 1) as [one]:
-            eventually(lambda: shared([one]), seconds=5)  # noqa: B023 - called in this very round
+            eventually(lambda: shared([one]), seconds=5)
             seen.append(one.held())
     for earlier, later in pairwise(seen):
         assert all(later[shard] > earlier[shard] for shard in ALL)
