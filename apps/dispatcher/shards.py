@@ -87,9 +87,12 @@ class Shards:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         if self._connection is not None and not self._connection.closed:
-            self._give_back(self._connection, set(self._held))
-            parameters = {"prefix": f"{MEMBER_PREFIX}%", "holder": self.holder}
-            self._connection.execute(named_sql("members_forget"), parameters)
+            try:
+                self._give_back(self._connection, set(self._held))
+                parameters = {"prefix": f"{MEMBER_PREFIX}%", "holder": self.holder}
+                self._connection.execute(named_sql("members_forget"), parameters)
+            except psycopg.Error as error:  # PostgreSQL is away: the lock goes with the session, the leases run out
+                logger.warning("shards not given back", extra={"action": "shards.error", "error": str(error)})
             self._connection.close()
         self._set({})
 

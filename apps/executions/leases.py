@@ -33,6 +33,7 @@ class Leadership:
         self._url = url
         self._epoch: int | None = None
         self._connection: psycopg.Connection | None = None
+        self._locked = False
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._deposed = threading.Event()
@@ -65,12 +66,20 @@ class Leadership:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         if self._connection is not None and not self._connection.closed:
-            if self._epoch is not None:
-                self._connection.execute(
-                    named_sql("lease_release"), {"role": self.role, "holder": self.holder, "epoch": self._epoch}
-                )
+            self._release(self._connection)
             self._connection.close()
         self._set(None)
+
+    def _release(self, connection: psycopg.Connection) -> None:
+        if self._epoch is None:
+            return
+        parameters = {"role": self.role, "holder": self.holder, "epoch": self._epoch}
+        try:
+            connection.execute(named_sql("lease_release"), parameters)
+        except psycopg.Error as error:  # PostgreSQL is away: the lock goes with the session, the lease runs out
+            logger.warning(
+                "lease not given back", extra={"action": "lease.error", "role": self.role, "error": str(error)}
+            )
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -89,10 +98,11 @@ class Leadership:
     def _step(self) -> float:
         """Renew or stand for election; returns seconds until the next step."""
         if self._connection is None or self._connection.closed:
+            self._locked = False
             self._connection = postgres.connect(f"lease-{self.role}", url=self._url, direct=True, hot=False)
         if self._epoch is not None:
             if self._renew(self._connection):
-                return self._config.lease_renew_seconds
+                return self._pause_of_leader(self._connection)
             # Deposed, or silent for too long: whoever waits comes first.
             logger.warning("lease lost", extra={"action": "lease.lost", "role": self.role, "epoch": self._epoch})
             self._set(None)
@@ -106,18 +116,29 @@ class Leadership:
         if taken is not None:
             logger.info("leading", extra={"action": "lease.taken", "role": self.role, "epoch": taken})
             self._set(taken)
-            return self._config.lease_renew_seconds
+            return self._pause_of_leader(self._connection)
         return self._config.takeover_poll_ms / 1000
 
+    def _pause_of_leader(self, connection: psycopg.Connection) -> float:
+        """Until the next renewal. Who took over from a silent leader lacks the lock as long as that one has it, and
+        must get it before the silent one, resumed, has stood back: or that one would take a dead leader's role."""
+        if not self._locked:
+            self._lock(connection)
+        return self._config.lease_renew_seconds if self._locked else self._config.takeover_poll_ms / 1000
+
     def _take(self, connection: psycopg.Connection) -> int | None:
-        locked = connection.execute(
-            "SELECT pg_try_advisory_lock(%s, %s)", (locks.ROLE, locks.role_object(self.role))
-        ).fetchone() == (True,)
+        self._lock(connection)
         row = connection.execute(
             named_sql("lease_take"),
-            {"role": self.role, "holder": self.holder, "ttl": self._config.lease_ttl_seconds, "locked": locked},
+            {"role": self.role, "holder": self.holder, "ttl": self._config.lease_ttl_seconds, "locked": self._locked},
         ).fetchone()
         return None if row is None else row[0]
+
+    def _lock(self, connection: psycopg.Connection) -> None:
+        if not self._locked:
+            self._locked = connection.execute(
+                "SELECT pg_try_advisory_lock(%s, %s)", (locks.ROLE, locks.role_object(self.role))
+            ).fetchone() == (True,)
 
     def _renew(self, connection: psycopg.Connection) -> bool:
         parameters = {
@@ -130,10 +151,12 @@ class Leadership:
 
     def _unlock(self, connection: psycopg.Connection) -> None:
         connection.execute("SELECT pg_advisory_unlock_all()")
+        self._locked = False
 
     def _drop(self) -> None:
         # Without its session the lock is gone: somebody else may lead already.
         self._set(None)
+        self._locked = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
