@@ -62,12 +62,13 @@ class Trial:
         self._say = say
         self._seconds = options["minutes"] * 60
         self._prefix = settings.CHRONOWEB.redis_prefix
+        self._logs = folder / "logs"
         self._effects = folder / "effects"
         self._effects.mkdir(exist_ok=True)
         port = free_port(taken=set())
         self._url = f"http://127.0.0.1:{port}"
         environment = child_environment(_environment(self._effects), addresses, data_dir=folder)
-        self._fleet = Fleet(environment=environment, logs=folder / "logs", web_port=port)
+        self._fleet = Fleet(environment=environment, logs=self._logs, web_port=port)
         services = ServiceFaults(addresses, folder / "services", prefix=self._prefix)
         self._injector = Injector(faults, fleet=self._fleet, services=services)
         self._loads: list[LoadThread] = []
@@ -219,9 +220,15 @@ class Trial:
             "requests_sent_again": sum(client.retried for client in self._clients),
             "requests_refused": refused,
             "taken_back": self._ledger.reclaims(),
+            "zombie_writes_suppressed": self._logged("a write of a lost lease was suppressed"),
+            "workers_that_ended_as_given_up": self._logged("this worker was given up; it ends"),
             "faults": {"total": sum(done.values()), **dict(sorted(done.items()))},
             "faults_missed": dict(sorted(missed.items())),
         }
+
+    def _logged(self, message: str) -> int:
+        """How often the workers logged it."""
+        return sum(file.read_text(errors="replace").count(message) for file in self._logs.glob("worker-*.log*"))
 
 
 def _environment(effects: Path) -> dict[str, str]:
