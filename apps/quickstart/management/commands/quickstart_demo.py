@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--alone",
             action="store_true",
-            help="the database served nobody until now: workers of an earlier start are dead, whatever their leases say",
+            help="the database served nobody until now: workers of an earlier start are dead, whatever leases say",
         )
         parser.add_argument("--url", required=True, help="where the web process answers, e.g. http://127.0.0.1:8000")
 
