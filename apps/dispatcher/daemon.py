@@ -184,7 +184,11 @@ class Dispatcher:
         if now - self._counted_at < _CREDITS_EVERY_SECONDS:
             return
         self._counted_at = now
-        self._credits = self._counter.count(links.live_states.read(), store.outstanding_by_worker(links.ledger))
+        share = len(self._held) / ids.SHARDS
+        self._credits = self._counter.count(
+            links.live_states.read(), store.outstanding_by_worker(links.ledger), share=share
+        )
+        self._limits.count(store.limited_tenants(links.ledger), now=now, share=share)
         CREDIT.set(sum(credit.left for credit in self._credits))
 
     def _send(self, links: _Connections, popped: Popped, identities: list[bytes]) -> None:

@@ -6,6 +6,7 @@ limit and with weight 1 are not here at all.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from apps.executions.rows import Dispatched, TenantLimit
 
@@ -18,12 +19,12 @@ class _Budget:
     """concurrent and tokens: how many may be dispatched now; None: no limit."""
 
     weight: int
-    concurrent: int | None
+    concurrent: float | None
     tokens: float | None
 
     def left(self) -> int:
         limits = [limit for limit in (self.concurrent, self.tokens) if limit is not None]
-        return max(0, int(min(limits))) if limits else NO_LIMIT
+        return max(0, ceil(min(limits))) if limits else NO_LIMIT
 
 
 @dataclass
@@ -40,7 +41,7 @@ class TenantLimits:
         budgets = {}
         for limit in limits:
             tenant = limit.tenant_id.hex()
-            concurrent = None if limit.max_concurrent is None else limit.max_concurrent - limit.outstanding
+            concurrent = None if limit.max_concurrent is None else (limit.max_concurrent - limit.outstanding) * share
             budgets[tenant] = _Budget(
                 limit.weight, concurrent, self._refill(tenant, limit.rate_limit_rps, elapsed, share)
             )
