@@ -1,0 +1,333 @@
+"""The real commands as processes: schedules run, edits count to the last second, kills neither lose nor double."""
+
+import json
+import socket
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from apps.definitions import services as definitions
+from apps.definitions.models import Task
+from apps.executions.models import Attempt, DeadLetter, Execution, Outstanding
+from apps.executions.states import Outcome, Status
+from apps.quickstart.bench import measure, scenarios
+from apps.quickstart.bench.handlers import recorded
+from apps.quickstart.services import ServiceAddresses
+from apps.tenants.principal import Principal
+from tests.factories import make_principal
+from tests.stack import Processes, cloned, django_uses, processes
+from tests.waiting import eventually
+
+START_SECONDS = 90.0
+"""For processes to come up beside whatever else the machine does."""
+DAEMONS = ("preloader", "dispatcher", "worker", "watchdog")
+
+
+@dataclass
+class Installation:
+    """All daemons as processes, on a database and a Redis prefix of their own."""
+
+    url: str
+    daemons: Processes
+    ports: dict[str, int]
+    connection: psycopg.Connection
+    principal: Principal
+
+    def now(self) -> datetime:
+        row = self.connection.execute("SELECT clock_timestamp()").fetchone()
+        assert row is not None
+        return row[0]
+
+    def task(self, **document: Any) -> Task:
+        number = Task.objects.count()
+        base = {"name": f"task-{number}", "schedule": {"type": "manual"}, "overlap_policy": "allow_all"}
+        handler = {"type": "python", "name": "demo.noop"}
+        return definitions.create_task(principal=self.principal, data={**base, "handler": handler, **document})
+
+    def trigger(self, task: Task, **item: Any) -> Execution:
+        identity = definitions.trigger(principal=self.principal, task_id=task.id, **item)
+        return Execution.objects.with_id(identity).get()
+
+    def probe(self, daemon: str, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[daemon]}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="chronoweb-end-to-end-") as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="module")
+def installation(
+    services: ServiceAddresses, template_database: str, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Installation]:
+    ports = {daemon: free_port() for daemon in DAEMONS}
+    prefix = f"e2e-{time.monotonic_ns()}:"
+    with (
+        tempfile.TemporaryDirectory(prefix="chronoweb-end-to-end-") as folder,
+        cloned(services, template_database) as url,
+        django_uses(url, django_db_blocker),
+        processes(url, services, prefix, Path(folder)) as daemons,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        for daemon in DAEMONS:
+            daemons.start(daemon, daemon, "--health-port", str(ports[daemon]))
+        made = Installation(url, daemons, ports, connection, make_principal())
+        first = made.trigger(made.task())
+        eventually(lambda: status(first) is Status.COMPLETED, seconds=START_SECONDS)
+        yield made
+
+
+def status(row: Execution) -> Status:
+    return Status(Execution.objects.with_id(row.id).values_list("status", flat=True).get())
+
+
+def fresh(row: Execution) -> Execution:
+    return Execution.objects.with_id(row.id).get()
+
+
+def outcomes(row: Execution) -> list[Outcome]:
+    rows = Attempt.objects.filter(scheduled_at=row.scheduled_at, execution_id=row.id)
+    return [Outcome(attempt.outcome) for attempt in rows.order_by("token", "attempt")]
+
+
+def of_task(task: Task, *statuses: Status) -> list[Execution]:
+    return list(Execution.objects.filter(task_id=task.id, status__in=statuses or list(Status)))
+
+
+# ---- schedules ----------------------------------------------------------------------------------------------------
+
+
+def test_schedules_run_and_edits_count_to_the_last_second(installation: Installation) -> None:
+    """Each thing takes its seconds, so they take them together."""
+    due = installation.now() + timedelta(seconds=13)
+    at_due = {"type": "one_shot", "run_at": due.isoformat()}
+    invoice = {"type": "python", "name": "demo.invoice"}
+
+    def one_shot(name: str) -> Task:
+        parameters = {"number": "old", "amount": "1.00"}
+        return installation.task(name=name, schedule=at_due, handler=invoice, parameters=parameters)
+
+    kept, edited, paused, deleted = (one_shot(name) for name in ("kept", "edited", "paused", "deleted"))
+    cron = installation.task(schedule={"type": "cron", "expression": "* * * * * *"}, strict_timing=True)
+    interval = installation.task(schedule={"type": "interval", "every_seconds": 2})
+    tasks = (kept, edited, paused, deleted)
+    eventually(lambda: all(of_task(task, Status.PRELOADED) for task in tasks), seconds=3)
+    assert due - installation.now() > timedelta(seconds=8.5), "the rows stand in the hot tier, due in ten seconds"
+    who = installation.principal
+    new = {"parameters": {"number": "new", "amount": "2.00"}}
+    definitions.update_task(principal=who, task_id=edited.id, data=new, partial=True)
+    definitions.pause_task(principal=who, task_id=paused.id, note="until further notice")
+    definitions.delete_task(principal=who, task_id=deleted.id)
+    by_hand = installation.trigger(paused)
+
+    eventually(lambda: of_task(kept, Status.COMPLETED) and of_task(edited, Status.COMPLETED), seconds=25)
+    eventually(lambda: installation.now() > due + timedelta(seconds=2), seconds=25)
+    [ran] = of_task(edited)
+    assert ran.result == {"invoice": "new", "amount": 2.0}
+    assert ran.task_version.number == 2
+    assert outcomes(ran) == [Outcome.SUCCEEDED], "once"
+    assert [row.result for row in of_task(kept)] == [{"invoice": "old", "amount": 1.0}]
+    assert {Status(row.status) for row in of_task(paused) if row.id != by_hand.id} == {Status.SCHEDULED}
+    assert {Status(row.status) for row in of_task(deleted)} == {Status.CANCELLED}
+    assert status(by_hand) is Status.COMPLETED, "a person may run a paused task"
+    eventually(lambda: min(len(of_task(task, Status.COMPLETED)) for task in (cron, interval)) >= 4, seconds=10)
+    for task in (cron, interval):
+        definitions.delete_task(principal=who, task_id=task.id)
+    nominal = [row.nominal_at for row in of_task(cron, Status.COMPLETED)]
+    assert len(set(nominal)) == len(nominal)
+
+
+def test_nothing_ever_started_early(installation: Installation) -> None:
+    """Over whatever ran in this module until now."""
+    row = installation.connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE started_at < due_at) FROM attempts WHERE started_at IS NOT NULL"
+    ).fetchone()
+    assert row is not None
+    assert row[0] > 0
+    assert row[1] == 0
+
+
+# ---- attempts -----------------------------------------------------------------------------------------------------
+
+
+def policy(attempts: int, delay: float = 0.0) -> dict[str, Any]:
+    return {
+        "max_attempts": attempts,
+        "backoff": "fixed",
+        "base_delay_seconds": delay,
+        "max_delay_seconds": max(delay, 1.0),
+    }
+
+
+def test_a_failure_is_tried_again_until_it_succeeds_or_its_attempts_are_spent(installation: Installation) -> None:
+    flaky = {"type": "python", "name": "demo.flaky"}
+    mends = installation.trigger(installation.task(handler=flaky, retry_policy=policy(4), parameters={"failures": 2}))
+    fails = installation.trigger(installation.task(handler=flaky, retry_policy=policy(3), parameters={"failures": 99}))
+    unfit = installation.trigger(installation.task(handler=flaky, retry_policy=policy(3), parameters={"no": "such"}))
+    eventually(lambda: status(mends) is Status.COMPLETED and status(fails) is Status.DEAD_LETTER, seconds=30)
+    eventually(lambda: status(unfit) is Status.DEAD_LETTER)
+    assert outcomes(mends) == [Outcome.FAILED, Outcome.FAILED, Outcome.SUCCEEDED]
+    assert fresh(mends).result == {"succeeded_on_attempt": 3}
+    assert outcomes(fails) == [Outcome.FAILED] * 3
+    assert outcomes(unfit) == [Outcome.FAILED], "parameters that do not fit will not fit later either"
+    letter = DeadLetter.objects.get(execution_id=fails.id)
+    assert letter.fingerprint == "ConnectionError: attempt #: the pretended upstream is away"
+    assert fresh(fails).attempt == 3
+
+
+def test_what_ran_over_its_time_is_stopped_and_told(installation: Installation) -> None:
+    command = {"type": "command", "argv": ["sleep", "60"], "environment": {}}
+    row = installation.trigger(installation.task(handler=command, timeout_seconds=1, retry_policy=policy(1)))
+    eventually(lambda: status(row) is Status.DEAD_LETTER, seconds=20)
+    assert outcomes(row) == [Outcome.TIMED_OUT]
+
+
+def test_cancel_other_stops_the_old_and_runs_the_new(installation: Installation) -> None:
+    sleeper = {"type": "python", "name": "playground.wait"}
+    task = installation.task(handler=sleeper, overlap_policy="cancel_other", parameters={"seconds": 60})
+    old = installation.trigger(task)
+    eventually(lambda: status(old) is Status.RUNNING, seconds=10)
+    new = installation.trigger(task, parameters={"seconds": 0})
+    eventually(lambda: status(new) is Status.COMPLETED, seconds=20)
+    assert status(old) is Status.CANCELLED
+    assert outcomes(old) == [Outcome.CANCELLED]
+
+
+def test_skip_and_buffer_one_while_the_first_still_runs(installation: Installation) -> None:
+    sleeper = {"type": "python", "name": "playground.wait"}
+    skips = installation.task(handler=sleeper, overlap_policy="skip", parameters={"seconds": 2.5})
+    buffers = installation.task(handler=sleeper, overlap_policy="buffer_one", parameters={"seconds": 2.5})
+    first = [installation.trigger(task) for task in (skips, buffers)]
+    eventually(lambda: {status(row) for row in first} == {Status.RUNNING}, seconds=10)
+    skipped, waiting = (installation.trigger(task, parameters={"seconds": 0}) for task in (skips, buffers))
+    eventually(lambda: status(skipped) is Status.SKIPPED, seconds=5)
+    surplus = installation.trigger(buffers, parameters={"seconds": 0})
+    eventually(lambda: status(surplus) is Status.SKIPPED, seconds=5)
+    eventually(lambda: status(waiting) is Status.COMPLETED, seconds=15)
+    assert {status(row) for row in first} == {Status.COMPLETED}
+    assert fresh(waiting).started_at >= fresh(first[1]).finished_at  # type: ignore[operator]
+
+
+# ---- processes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_a_daemon_answers_probes(installation: Installation, daemon: str) -> None:
+    assert installation.probe(daemon, "/livez") == (200, '{"alive": true}')
+    code, body = installation.probe(daemon, "/readyz")
+    assert code == 200, body
+    assert json.loads(body)["daemon"] == daemon
+    code, body = installation.probe(daemon, "/metrics")
+    assert code == 200
+    assert "chronoweb_last_success_age_seconds" in body
+    assert installation.probe(daemon, "/nowhere")[0] == 404
+
+
+def test_one_pass_and_out(own_database: str, services: ServiceAddresses, redis_prefix: str, folder: Path) -> None:
+    with processes(own_database, services, redis_prefix, folder) as started:
+        for daemon in DAEMONS:
+            started.start(daemon, daemon, "--once")
+        for daemon in DAEMONS:
+            assert started.wait_for_exit(daemon, seconds=START_SECONDS) == 0, started.log(daemon)
+            assert f'"action": "{daemon}.once"' in started.log(daemon)
+
+
+def test_daemons_end_in_order_on_sigterm(installation: Installation) -> None:
+    """The last test on this installation: nothing of it runs afterwards."""
+    row = installation.trigger(
+        installation.task(handler={"type": "python", "name": "playground.wait"}, parameters={"seconds": 1.5})
+    )
+    eventually(lambda: status(row) is Status.RUNNING, seconds=10)
+    for daemon in ("worker", "dispatcher", "preloader", "watchdog"):
+        began = time.monotonic()
+        assert installation.daemons.terminate(daemon, seconds=40) == 0, installation.daemons.log(daemon)
+        assert time.monotonic() - began < 30
+        assert f'"action": "{daemon}.stopped"' in installation.daemons.log(daemon)
+    assert status(row) is Status.COMPLETED, "what fits in the grace is finished"
+    assert outcomes(row) == [Outcome.SUCCEEDED]
+    assert not Outstanding.objects.exists()
+    states = installation.connection.execute("SELECT state FROM workers").fetchall()
+    assert states == [("stopped",)]
+    left = installation.connection.execute(
+        "SELECT count(*) FROM leases WHERE expires_at > clock_timestamp()"
+    ).fetchone()
+    assert left == (0,), "a standby need not wait for a lease to run out"
+
+
+# ---- drains -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bench(
+    own_database: str,
+    services: ServiceAddresses,
+    redis_prefix: str,
+    django_db_blocker: DjangoDbBlocker,
+    folder: Path,
+) -> Iterator[scenarios.Bench]:
+    addresses = ServiceAddresses(own_database, services.redis_url)
+    settings = {"CHRONOWEB_REDIS_PREFIX": redis_prefix, "KAFKA_BOOTSTRAP_SERVERS": ""}
+    with django_uses(own_database, django_db_blocker):
+        yield scenarios.Bench(addresses, folder, "redis", 2, settings, print)
+
+
+def assert_each_completed_once(bench: scenarios.Bench, count: int) -> None:
+    """On a connection of its own: the bench has closed its own by now."""
+    rows = Execution.objects.filter(task_id=bench.task.id)
+    assert rows.count() == count
+    assert set(rows.values_list("status", flat=True)) == {Status.COMPLETED}
+    succeeded = Attempt.objects.filter(tenant_id=bench.task.tenant_id, outcome=Outcome.SUCCEEDED)
+    assert succeeded.count() == count
+    assert succeeded.values("execution_id").distinct().count() == count
+    assert {row.bytes for row in rows.values_list("id", flat=True)} == set(recorded(bench.record))
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_dispatcher_and_a_killed_worker_lose_nothing_and_double_nothing(bench: scenarios.Bench) -> None:
+    count = 3000
+    figures = scenarios.drain(bench, count=count, kill=("dispatcher", "worker-1"))
+    assert figures.lost == 0
+    assert figures.ledger_duplicates == 0
+    assert figures.early == 0
+    assert_each_completed_once(bench, count)
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_is_asked_to_end_under_load_burns_no_attempt(bench: scenarios.Bench) -> None:
+    count = 3000
+    with scenarios.running(bench, preloader=True):
+        bench.enqueue([None] * count)
+        eventually(lambda: measure.completed(bench.connection, bench.task.id) > count // 10, seconds=60, every=0.005)
+        process = bench.daemons.running.pop("worker-1")
+        process.terminate()
+        assert process.wait(40) == 0
+        bench.wait(count, seconds=90)
+    assert_each_completed_once(bench, count)
+    others = Attempt.objects.filter(tenant_id=bench.task.tenant_id).exclude(outcome=Outcome.SUCCEEDED)
+    assert set(others.values_list("outcome", flat=True)) <= {Outcome.RELEASED}
+    assert set(Execution.objects.filter(task_id=bench.task.id).values_list("attempt", flat=True)) == {1}
+    runs = recorded(bench.record)
+    assert len(runs) == len(set(runs)), "what was given back had not run"
