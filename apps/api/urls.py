@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from apps.api import executions, schedules, tasks
+from apps.api import executions, scheduler, schedules, tasks
 from apps.api.base import UnknownRoute
 
 urlpatterns = [
@@ -20,5 +20,7 @@ urlpatterns = [
     path("v1/admin/dlq", executions.DeadLetters.as_view()),
     path("v1/admin/dlq/<uuid:execution_id>", executions.DeadLetter.as_view()),
     path("v1/admin/dlq/<uuid:execution_id>/replay", executions.ReplayDeadLetter.as_view()),
+    path("v1/admin/scheduler", scheduler.Scheduler.as_view()),
+    path("v1/admin/scheduler/failover", scheduler.Failover.as_view()),
     re_path(r"^.*$", UnknownRoute.as_view()),
 ]

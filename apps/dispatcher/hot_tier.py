@@ -84,10 +84,11 @@ class HotTier:
         cards = pipeline.execute()
         return {pair: sum(cards[n * ids.SHARDS : (n + 1) * ids.SHARDS]) for n, pair in enumerate(pairs)}
 
-    def memory_used(self) -> float:
-        """Used memory ÷ maxmemory; 0.0 when there is no limit."""
+    def memory(self) -> tuple[float, str]:
+        """(used memory ÷ maxmemory, 0.0 when there is no limit; the policy once it is full)."""
         info = self._redis.info("memory")
-        return info["used_memory"] / info["maxmemory"] if info["maxmemory"] else 0.0
+        used = info["used_memory"] / info["maxmemory"] if info["maxmemory"] else 0.0
+        return used, info["maxmemory_policy"]
 
     def beyond(self, ahead_ms: float, *, chunk: int) -> Iterator[tuple[str, list[bytes]]]:
         """(key, ids) of entries due later than `ahead_ms` from now, the latest first; remove each before the next."""

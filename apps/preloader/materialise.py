@@ -12,6 +12,7 @@ from uuid import UUID
 import psycopg
 from django.db import IntegrityError, transaction
 from django.db import connection as django_connection
+from prometheus_client import Counter
 
 from apps.definitions import plans
 from apps.definitions.models import Task
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 _TASKS_A_BATCH = 200
 _OCCURRENCES_A_TASK = 1000
 _SET_ASIDE_SECONDS = 60.0
+
+MATERIALISED = Counter("chronoweb_materialised_total", "Occurrences that became executions")
+MISFIRED = Counter("chronoweb_misfired_total", "Occurrences skipped because their time had passed")
 
 
 @dataclass
@@ -70,6 +74,8 @@ class Materialiser:
         transaction.on_commit(lambda: feed.changed_many((row.tenant_id, row.id) for row in made if row.id in new))
         if new:
             counts = {"executions": len(new), "tasks": len(moved), "skipped": len(told)}
+            MATERIALISED.inc(len(new) - len(told))
+            MISFIRED.inc(len(told))
             logger.info("materialised", extra={"action": "preloader.materialised", **counts})
         return len(moved)
 

@@ -15,11 +15,13 @@ from chronoweb.runtime.config import Config
 
 logger = logging.getLogger(__name__)
 
+_POLICY = "noeviction"
 _HIGH = 0.8
 _LOW = 0.6
 _CHUNK = 2000
 
 USED = Gauge("chronoweb_redis_memory_used_ratio", "Used memory ÷ maxmemory; 0 when there is no limit")
+POLICY = Gauge("chronoweb_redis_noeviction", "1 while Redis keeps what it is given; 0 is an alarm")
 LOOKAHEAD = Gauge("chronoweb_lookahead_seconds", "How far ahead executions enter the hot tier now")
 
 
@@ -38,8 +40,15 @@ class Pressure:
 
     def look(self, hot_tier: HotTier) -> None:
         """Measure, and shrink or widen; call it about each second."""
-        used = hot_tier.memory_used()
+        used, policy = hot_tier.memory()
         USED.set(used)
+        POLICY.set(policy == _POLICY)
+        if policy != _POLICY:
+            # Redis would forget executions without a word. The watchdog's walk finds them, late.
+            logger.error(
+                "Redis may evict: set maxmemory-policy to noeviction",
+                extra={"action": "preloader.eviction_policy", "policy": policy},
+            )
         if not self.shrunk and used > _HIGH:
             self.tighten(f"Redis uses {used:.0%} of its memory")
         elif self.shrunk and used < _LOW:

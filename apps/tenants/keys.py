@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from apps.tenants.models import ApiKey, Role, Tenant
+from apps.tenants.models import ApiKey, Role, Tenant, Tier
 from apps.tenants.principal import Principal
 
 _MARK = "cw_"
@@ -30,7 +30,11 @@ def principal_of(text: str, *, now: datetime) -> Principal | None:
     if key is None:
         return None
     return Principal(
-        tenant_id=key.tenant.id, tenant_slug=key.tenant.slug, role=Role(key.role), actor=f"key:{key.prefix}"
+        tenant_id=key.tenant.id,
+        tenant_slug=key.tenant.slug,
+        role=Role(key.role),
+        actor=f"key:{key.prefix}",
+        is_platform=key.tenant.tier == Tier.SYSTEM,
     )
 
 

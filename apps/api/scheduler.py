@@ -1,0 +1,55 @@
+"""/api/v1/admin/scheduler: who holds which role, and forced failover. For owners of the platform's own tenant."""
+
+from typing import Any
+
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.executions import failover
+from apps.executions.models import Lease
+from apps.tenants.models import Role
+from chronoweb.runtime.errors import InvalidInput
+
+
+class PlatformView(ApiView):
+    """The scheduler serves all tenants: nobody but the platform's own owners may see or move it."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if not principal(request).is_platform:
+            raise PermissionDenied("this needs an API key of a tenant of tier SYSTEM")
+
+    def needed_role(self, request: Request) -> Role:
+        return Role.VIEWER if request.method in ("GET", "HEAD") else Role.OWNER
+
+
+class Scheduler(PlatformView):
+    def get(self, request: Request) -> Response:
+        leases = Lease.objects.exclude(role__startswith="dispatcher-member/").order_by("role")
+        return Response(
+            {
+                "leases": [
+                    {
+                        "role": lease.role,
+                        "holder": str(lease.holder),
+                        "epoch": lease.epoch,
+                        "acquired_at": lease.acquired_at,
+                        "expires_at": lease.expires_at,
+                    }
+                    for lease in leases
+                ]
+            }
+        )
+
+
+class Failover(PlatformView):
+    """Depose whoever holds a role; a standby takes over. Answers lease → new epoch."""
+
+    def post(self, request: Request) -> Response:
+        role = body_object(request, fields=("role",)).get("role")
+        if not isinstance(role, str):
+            raise InvalidInput("/role", role, "must be the name of a role", failover.ROLES)
+        return Response({"leases": failover.depose(role, actor=principal(request).actor)}, status=202)
