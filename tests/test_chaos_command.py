@@ -79,6 +79,7 @@ class Books:
     attempts: dict[bytes, list[Tried]] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     leftovers: dict[str, int] = field(default_factory=dict)
+    known_since: datetime = NOW - SECOND
 
     def __post_init__(self) -> None:
         self.plain = self.add(Row(uuid4().bytes, TASK, Status.COMPLETED, 1, 3, 10, NOW, Origin.MANUAL, 1), DONE)
@@ -107,7 +108,7 @@ class Books:
             rows=self.rows,
             attempts=self.attempts,
             effects=self.effects,
-            schedules={TIMED: ("each-second", schedule)},
+            schedules={TIMED: audit.Scheduled("each-second", schedule, self.known_since)},
             leftovers=self.leftovers,
         )
 
@@ -169,6 +170,12 @@ def test_a_dead_letter_is_lost_unless_it_was_to_become_one() -> None:
         row = Row(uuid4().bytes, TASK, Status.DEAD_LETTER, 3, 3, 30, NOW, Origin.MANUAL, None)
         books.rows[row.id], books.accepted[row.id] = row, load
     assert books.examine().broken["lost"] == 1
+
+
+def test_an_occurrence_from_before_its_task_was_known_may_be_missing() -> None:
+    books = Books(known_since=NOW + SECOND)
+    _lose_an_occurrence(books)
+    assert books.examine().is_clean
 
 
 # ---- the round ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.definitions.occurrences import Schedule, occurrences
@@ -19,6 +19,14 @@ from apps.quickstart.chaos.ledger import Row, Tried
 from apps.quickstart.chaos.workload import Load
 
 _EXAMPLES = 5
+
+
+class Scheduled(NamedTuple):
+    """A task that fires by itself. known_since: by then it was created; what was due before may be there or not."""
+
+    name: str
+    schedule: Schedule
+    known_since: datetime
 
 
 @dataclass
@@ -47,10 +55,10 @@ def examine(
     rows: Mapping[bytes, Row],
     attempts: Mapping[bytes, Sequence[Tried]],
     effects: Sequence[Effect],
-    schedules: Mapping[bytes, tuple[str, Schedule]],
+    schedules: Mapping[bytes, Scheduled],
     leftovers: Mapping[str, int],
 ) -> Findings:
-    """schedules: task id → name and schedule, bounded by start_at and end_at. leftovers: counts that must be zero."""
+    """schedules: by task id, bounded by start_at and end_at. leftovers: counts that must be zero."""
     findings = Findings()
     _accepted(findings, accepted, rows)
     _commits(findings, rows, attempts)
@@ -122,16 +130,14 @@ def _effects(
     findings.facts["effects_of_attempts_that_did_not_commit"] = dict(sorted(repeats.items()))
 
 
-def _occurrences(
-    findings: Findings, schedules: Mapping[bytes, tuple[str, Schedule]], rows: Mapping[bytes, Row]
-) -> None:
+def _occurrences(findings: Findings, schedules: Mapping[bytes, Scheduled], rows: Mapping[bytes, Row]) -> None:
     missing, doubled, invented = [], [], []
     told: dict[str, dict[str, int]] = {}
-    for task_id, (name, schedule) in schedules.items():
+    for task_id, (name, schedule, known_since) in schedules.items():
         mine = [row for row in rows.values() if row.task_id == task_id and row.origin is Origin.SCHEDULE]
         seen = Counter(row.nominal_at for row in mine)
         due = set(_due(schedule))
-        missing += [f"{name} at {nominal}" for nominal in sorted(due - seen.keys())]
+        missing += [f"{name} at {nominal}" for nominal in sorted(due - seen.keys()) if nominal > known_since]
         doubled += [f"{name} at {nominal}" for nominal, count in seen.items() if count > 1]
         invented += [f"{name} at {nominal}" for nominal in seen.keys() - due]
         told[name] = {"due": len(due), **Counter(row.status.word for row in mine)}

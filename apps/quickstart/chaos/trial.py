@@ -73,7 +73,7 @@ class Trial:
         self._injector = Injector(faults, fleet=self._fleet, services=services)
         self._loads: list[LoadThread] = []
         self._clients: list[Client] = []
-        self._schedules: dict[bytes, tuple[str, Schedule]] = {}
+        self._schedules: dict[bytes, audit.Scheduled] = {}
         self._ledger = ledger.Ledger(addresses.database_url, [])
         self._began = 0.0
         self._told_at = 0.0
@@ -122,7 +122,8 @@ class Trial:
         for document in workload.scheduled_documents(start=start, end=end):
             task = _created(self._clients[0], document)
             everything.append(task["id"])
-            self._schedules[UUID(task["id"]).bytes] = (task["name"], Schedule.parse(task["schedule"]))
+            known = audit.Scheduled(task["name"], Schedule.parse(task["schedule"]), self._ledger.now())
+            self._schedules[UUID(task["id"]).bytes] = known
         self._ledger = ledger.Ledger(self._addresses.database_url, everything)
 
     # ---- while ----
@@ -160,7 +161,7 @@ class Trial:
         return {**self._ledger.leftovers(), "in_flight": flying}
 
     def _last_due(self) -> datetime:
-        ends = [schedule.end_at for _, schedule in self._schedules.values() if schedule.end_at]
+        ends = [task.schedule.end_at for task in self._schedules.values() if task.schedule.end_at]
         return max(ends)
 
     def _for(self, seconds: float) -> None:
