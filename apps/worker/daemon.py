@@ -116,7 +116,7 @@ class Worker:
 
     def run_once(self) -> Result:
         """Receive once, and see that every part is alive."""
-        for part in (self.claimer, self.completer, self.runner):
+        for part in (self.claimer, self.starter, self.completer, self.runner, self.presence):
             if not part.alive:
                 self.stop.requested.set()
                 raise RuntimeError(f"the worker's {type(part).__name__.lower()} has ended; the worker ends with it")

@@ -90,6 +90,11 @@ class Presence:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        """False after a fault ended the thread: nobody would hear of this worker any more."""
+        return self._thread.is_alive()
+
     def receiving(self) -> None:
         """The receiving loop has gone round."""
         self._received_at = self._clock.monotonic()

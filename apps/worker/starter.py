@@ -26,6 +26,11 @@ class Starter:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        """False after a fault ended the thread: what is claimed would never start."""
+        return self._thread.is_alive()
+
     def __len__(self) -> int:
         return len(self._waiting)
 
