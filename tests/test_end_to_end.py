@@ -25,7 +25,7 @@ from apps.quickstart.bench.handlers import recorded
 from apps.quickstart.services import ServiceAddresses
 from apps.tenants.principal import Principal
 from tests.factories import make_principal
-from tests.stack import Processes, cloned, django_uses, processes
+from tests.stack import Ledger, Processes, cloned, django_uses, processes
 from tests.waiting import eventually
 
 START_SECONDS = 90.0
@@ -255,6 +255,19 @@ def test_one_pass_and_out(own_database: str, services: ServiceAddresses, redis_p
             assert f'"action": "{daemon}.once"' in started.log(daemon)
 
 
+def test_a_worker_that_was_given_up_ends_by_itself(
+    own_ledger: Ledger, services: ServiceAddresses, redis_prefix: str, folder: Path
+) -> None:
+    """A supervisor starts it anew, under a new id; whatever it ran is somebody else's."""
+    with processes(own_ledger.url, services, redis_prefix, folder) as started:
+        started.start("worker", "worker")
+        eventually(lambda: own_ledger.select("SELECT id FROM workers WHERE state = 'active'"), seconds=START_SECONDS)
+        own_ledger.connection.execute("UPDATE workers SET state = 'lost'")
+        assert started.wait_for_exit("worker", seconds=30) == 0
+        assert '"action": "worker.zombie"' in started.log("worker")
+    assert own_ledger.select("SELECT state FROM workers") == [{"state": "lost"}]
+
+
 def test_daemons_end_in_order_on_sigterm(installation: Installation) -> None:
     """The last test on this installation: nothing of it runs afterwards."""
     row = installation.trigger(
@@ -305,6 +318,15 @@ def assert_each_completed_once(bench: scenarios.Bench, count: int) -> None:
     assert {row.bytes for row in rows.values_list("id", flat=True)} == set(recorded(bench.record))
 
 
+def dispatchers(bench: scenarios.Bench) -> int:
+    """How many hold shards."""
+    row = bench.connection.execute(
+        "SELECT count(DISTINCT holder) FROM leases WHERE role LIKE 'dispatcher/%' AND expires_at > clock_timestamp()"
+    ).fetchone()
+    assert row is not None
+    return row[0]
+
+
 @pytest.mark.timeout(300)
 def test_a_killed_dispatcher_and_a_killed_worker_lose_nothing_and_double_nothing(bench: scenarios.Bench) -> None:
     count = 3000
@@ -317,8 +339,13 @@ def test_a_killed_dispatcher_and_a_killed_worker_lose_nothing_and_double_nothing
 
 @pytest.mark.timeout(300)
 def test_a_worker_that_is_asked_to_end_under_load_burns_no_attempt(bench: scenarios.Bench) -> None:
+    """Beside it, two of everything else share the work or stand by: that doubles nothing either."""
     count = 3000
     with scenarios.running(bench, preloader=True):
+        bench.daemons.start("dispatcher-2", "dispatcher")
+        bench.daemons.start("preloader-2", "preloader")
+        bench.daemons.start("watchdog-2", "watchdog")
+        eventually(lambda: dispatchers(bench) == 2, seconds=START_SECONDS)
         bench.enqueue([None] * count)
         eventually(lambda: measure.completed(bench.connection, bench.task.id) > count // 10, seconds=60, every=0.005)
         process = bench.daemons.running.pop("worker-1")
