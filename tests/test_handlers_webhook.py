@@ -48,6 +48,8 @@ class Answers(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
         elif kind == "gzip":
             self.answer(200, b"\x1f\x8b...", {"Content-Encoding": "gzip"})
+        elif kind == "cookie":
+            self.answer(200, b"", {"Set-Cookie": "session=of-another-tenant; Path=/"})
         elif kind == "nul":
             self.answer(200, b"a\0b\xff")
         else:
@@ -104,6 +106,16 @@ def webhook(url: str, *, timeout: float = 30.0, attempt: int = 1, **spec: Any) -
     return assignment(
         {"type": "webhook", "url": url, "method": "POST", "headers": {}, **spec}, timeout=timeout, attempt=attempt, n=1
     )
+
+
+def test_cookies_of_one_attempt_are_not_sent_with_the_next(runner: Watched, server: Server) -> None:
+    """The next may be another tenant's."""
+    for _ in range(2):
+        (result,) = runner.run(webhook(f"{server.url}/cookie"))
+        assert result.outcome is Outcome.SUCCEEDED
+    assert "Cookie" not in server.seen[-1]["headers"]
+    (result,) = runner.run(webhook(f"{server.url}/ok", headers={"Cookie": "own=1"}))
+    assert server.seen[-1]["headers"]["Cookie"] == "own=1"
 
 
 def test_what_is_sent(runner: Watched, server: Server) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from uuid import UUID
 
@@ -63,6 +64,8 @@ class WebhookCaller:
                 follow_redirects=False,
                 trust_env=False,
                 max_redirects=REDIRECTS,
+                # One client calls for every tenant: what a server sets in answer to one must not go with another's.
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             )
         handler = assignment.handler
         split_url(handler["url"])
