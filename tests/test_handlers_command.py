@@ -60,6 +60,27 @@ def test_the_workers_environment_is_not_handed_on(runner: Watched, monkeypatch: 
     assert given == {"PATH", "LANG", "HOME"}
 
 
+def test_the_parent_of_a_command_knows_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command runs as the worker's user and may read /proc/PPID/environ."""
+    monkeypatch.setenv("DATABASE_URL", "postgres://do:not@tell/it")
+    with watched(slots=1) as fresh:
+        (result,) = fresh.run(command("/bin/sh", "-c", "tr '\\0' '\\n' </proc/$PPID/environ"))
+    shown = json.loads(result.result_json or b"")["stdout"]
+    names = {line.partition("=")[0] for line in shown.splitlines()}
+    assert "PATH" in names
+    assert names <= {
+        "PATH",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LD_LIBRARY_PATH",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "TMPDIR",
+        "TZ",
+    }
+
+
 def test_failure_keeps_the_output(runner: Watched) -> None:
     (result,) = runner.run(command("/bin/sh", "-c", "echo half; printf 'n\\0ul' >&2; exit 7"))
     assert result.outcome is Outcome.FAILED

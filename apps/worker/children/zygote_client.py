@@ -15,6 +15,8 @@ from apps.worker.handlers.sources import HandlerSources
 log = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[3]
 MESSAGE_BYTES = 1 << 20
+_FOR_COMMANDS = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TMPDIR", "TZ")
+"""What a zygote that only starts commands gets of our environment: they can read their parent's in /proc."""
 
 
 class ZygoteClient:
@@ -40,7 +42,7 @@ class ZygoteClient:
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # what handlers print goes where the worker's log goes
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+                env={**_environment(sources), "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             )
 
     @property
@@ -117,6 +119,12 @@ class ZygoteClient:
     def exit_words(self) -> str:
         """How it ended, for people."""
         return death_words(self._process.poll())
+
+
+def _environment(sources: HandlerSources | None) -> dict[str, str]:
+    if sources is not None:
+        return dict(os.environ)
+    return {name: os.environ[name] for name in _FOR_COMMANDS if name in os.environ}
 
 
 def death_words(status: int | None) -> str:
