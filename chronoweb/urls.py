@@ -13,3 +13,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("apps.console.urls")),
 ]
+
+handler400 = "apps.api.problems.bad_request"

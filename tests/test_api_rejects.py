@@ -1,11 +1,13 @@
 """Bad input: each a 4xx problem that points at the field, and no row written."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.test import Client
 
 from apps.definitions.models import Task
 from apps.executions.models import Execution, IdempotencyKey, TaskVersion
@@ -13,6 +15,7 @@ from apps.tenants.models import AuditEntry
 from tests.factories import Api, document, make_api, make_task, pointers, problem
 
 REJECTED = json.loads((Path(__file__).parent / "data" / "cron.json").read_text())["reject"]
+UNKNOWN = "01a228d1-a002-784d-9836-45028876d1a9"
 pytestmark = pytest.mark.django_db
 
 
@@ -154,6 +157,45 @@ def test_a_document_that_is_no_object(api: Api, body: object) -> None:
     assert nothing_written(api)
 
 
+@pytest.mark.parametrize("body", [b"[]", b"0", b"false", b'""', b"null", b"[1]", b'"x"', b"7"])
+def test_a_body_that_is_no_object_is_not_taken_for_none(api: Api, body: bytes) -> None:
+    """Also where every field may be left out: a mistake must not start anything."""
+    task = make_task(api.principal)
+    for path in ("trigger", "trigger-batch", "pause", "resume"):
+        assert pointers(problem(api.post(f"/tasks/{task.id}/{path}", body), 422)) == {""}
+    problem(api.post("/schedules/preview", body), 422)
+    problem(api.call("delete", f"/admin/dlq/{UNKNOWN}", body), 422)
+    assert not Execution.objects.filter(task_id=task.id).exists()
+    assert Task.objects.get(pk=task.pk).paused_at is None
+
+
+@pytest.mark.parametrize("value", [0, False, [], {}, 1])
+def test_notes_and_reasons_are_texts(api: Api, value: object) -> None:
+    task = make_task(api.principal)
+    assert pointers(problem(api.post(f"/tasks/{task.id}/pause", {"note": value}), 422)) == {"/note"}
+    body = problem(api.call("delete", f"/admin/dlq/{UNKNOWN}", {"reason": value}), 422)
+    assert pointers(body) == {"/reason"}
+
+
+def test_a_body_of_many_fields_costs_no_more_than_its_size(api: Api) -> None:
+    """Looking for the repeated one, and for what must not be stored, takes seconds for the largest body."""
+    began = time.process_time()
+    fields = ",".join(f'"f{n}": 1' for n in range(200_000))
+    body = problem(api.post("/tasks", f'{{{fields}, "z": 1, "z": 2}}'.encode()), 400)
+    assert "'z' comes twice" in body["detail"]
+    many = ("[" + "[1]," * 500_000 + '"\\u0000"]').encode()
+    assert pointers(problem(api.post("/tasks", many), 422)) == {"/500000"}
+    assert time.process_time() - began < 30
+    assert nothing_written(api)
+
+
+def test_a_foreign_host_header_is_a_problem_below_api_and_a_page_elsewhere(api: Api) -> None:
+    client = Client()
+    problem(client.get("/api/v1/tasks", headers={"Host": "evil.example"}), 400)
+    page = client.get("/login/", headers={"Host": "evil.example"})
+    assert (page.status_code, page["Content-Type"]) == (400, "text/html; charset=utf-8")
+
+
 def test_batch_errors_point_at_their_items_and_nothing_is_written(api: Api) -> None:
     task = make_task(api.principal)
     items: list[Any] = [
@@ -201,7 +243,9 @@ def test_bad_queries(api: Api, query: str) -> None:
     assert body["errors"][0]["parameter"] == query.partition("=")[0]
 
 
-@pytest.mark.parametrize("query", ["status=gone", "task_id=7", "since=yesterday", "until=2026-13-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "query", ["status=gone", "status=", "status=running,", "task_id=7", "since=yesterday", "until=2026-13-01T00:00:00Z"]
+)
 def test_bad_queries_of_executions(api: Api, query: str) -> None:
     body = problem(api.get(f"/executions?{query}"), 400)
     assert body["errors"][0]["parameter"] == query.partition("=")[0]

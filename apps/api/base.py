@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from django.http import QueryDict
 from rest_framework.exceptions import NotAuthenticated, PermissionDenied
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.renderers import JSONRenderer
@@ -75,9 +76,16 @@ class UnknownRoute(PublicView):
         raise NotFound(f"no such route: {request.path[:200]}")
 
 
+def given(request: Request) -> Any:
+    """The body's JSON value; an empty object where there is no body."""
+    data = request.data
+    # Without a body DRF makes up an empty value, whose type depends on the Content-Type.
+    return {} if isinstance(data, QueryDict) and not data else data
+
+
 def body_object(request: Request, *, fields: tuple[str, ...]) -> dict[str, Any]:
     """The body, which must be an object of these fields alone; no body is an empty object."""
-    data = request.data if request.data else {}
+    data = given(request)
     if not isinstance(data, dict):
         raise InvalidInput("", data, "must be a JSON object", ", ".join(fields) or "{}")
     unknown = [

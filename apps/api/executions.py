@@ -84,7 +84,9 @@ class DeadLetters(ApiView):
 
 class DeadLetter(ApiView):
     def delete(self, request: Request, execution_id: UUID) -> Response:
-        reason = body_object(request, fields=("reason",)).get("reason") or queries.text(request, "reason") or ""
+        reason = body_object(request, fields=("reason",)).get("reason")
+        if reason is None:
+            reason = queries.text(request, "reason") or ""
         services.discard(principal=principal(request), execution_id=execution_id, reason=reason)
         return Response(status=204)
 

@@ -1,6 +1,7 @@
 """The body of a request: JSON read strictly, and never more of it than is allowed."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -64,8 +65,7 @@ def read_json(body: bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise _Repeated(f"the field {twice[:80]!r} comes twice in one object")
     return found
 

@@ -9,7 +9,8 @@ from typing import Any
 import psycopg
 from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError, InterfaceError, OperationalError
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -91,6 +92,14 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         extra={"action": "api.failed", "database": isinstance(error, DatabaseError | psycopg.Error)},
     )
     return problem(500, "internal", "chronoweb failed; nothing was written, and the log says why")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses before any view, such as a wrong Host header: a problem below /api/, a page elsewhere."""
+    if not request.path.startswith("/api/"):
+        return defaults.bad_request(request, exception)
+    answer = problem(400, "malformed", "the request's Host header, path or size is refused")
+    return HttpResponse(json.dumps(answer.data), status=400, content_type=CONTENT_TYPE)
 
 
 def _of_drf(error: exceptions.APIException) -> Response:

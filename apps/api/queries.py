@@ -60,7 +60,7 @@ def moment(request: Request, name: str) -> datetime | None:
 
 def statuses(request: Request, name: str) -> frozenset[Status]:
     """`?status=running,retrying` or the parameter repeated."""
-    words = [word for value in request.query_params.getlist(name) for word in value.split(",") if word]
+    words = [word for value in request.query_params.getlist(name) for word in value.split(",")]
     legal = [status.word for status in Status]
     for word in words:
         if word not in legal:

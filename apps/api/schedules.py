@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api import representations
-from apps.api.base import ApiView
+from apps.api.base import ApiView, given
 from apps.definitions import json_values
 from apps.definitions.occurrences import TZDATA_VERSION, Schedule, describe, occurrences
 from apps.definitions.schedule_input import Reader
@@ -29,7 +29,7 @@ class PreviewSchedule(ApiView):
         return Role.VIEWER
 
     def post(self, request: Request) -> Response:
-        data = request.data if request.data else {}
+        data = given(request)
         if not isinstance(data, dict):
             raise InvalidInput("", data, "must be a JSON object", "the fields of a schedule, after, count")
         errors = list(json_values.problems(data))

@@ -88,7 +88,8 @@ class OneTask(ApiView):
 
 class PauseTask(ApiView):
     def post(self, request: Request, task_id: UUID) -> Response:
-        note = body_object(request, fields=("note",)).get("note") or ""
+        note = body_object(request, fields=("note",)).get("note")
+        note = "" if note is None else note
         return _shown(services.pause_task(principal=principal(request), task_id=task_id, note=note))
 
 

@@ -5,6 +5,7 @@ Python's parser takes more than that: NaN, integers of any size, lone surrogates
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,34 +13,57 @@ from chronoweb.runtime.errors import InvalidInput
 
 DEEPEST = 32
 INT64 = (-(2**63), 2**63 - 1)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def problems(value: Any, pointer: str = "", depth: int = 0) -> Iterator[InvalidInput]:
-    """Everything in a parsed JSON value that must not be stored, with its pointer; lazily, in document order."""
-    if isinstance(value, dict | list):
-        if depth >= DEEPEST:
-            yield InvalidInput(pointer, None, f"is nested more than {DEEPEST} levels deep", f"{DEEPEST} levels")
-            return
-        children = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, child in children:
+def problems(value: Any) -> Iterator[InvalidInput]:
+    """Everything in a parsed JSON value that must not be stored, with its pointer; lazily, in document order.
+
+    A body may hold millions of values, so a pointer is made only where something is wrong.
+    """
+    path: list[Any] = []  # from the document to what is walked
+    walks: list[Iterator[tuple[Any, Any]]] = [iter([("", value)])]
+    while walks:
+        for key, child in walks[-1]:
             if isinstance(key, str) and (problem := _text_problem(key)):
-                yield InvalidInput(pointer, None, f"has a field whose name {problem}", "plain text")
-            else:
-                yield from problems(child, f"{pointer}/{escape(str(key))}", depth + 1)
-    elif isinstance(value, str):
+                yield InvalidInput(_pointer(path), None, f"has a field whose name {problem}", "plain text")
+            elif not isinstance(child, dict | list):
+                if wrong := _leaf_problem(child):
+                    yield InvalidInput(_pointer([*path, key]), *wrong)
+            elif len(path) >= DEEPEST:
+                problem = f"is nested more than {DEEPEST} levels deep"
+                yield InvalidInput(_pointer([*path, key]), None, problem, f"{DEEPEST} levels")
+            elif child:
+                path.append(key)
+                walks.append(iter(child.items() if isinstance(child, dict) else enumerate(child)))
+                break
+        else:
+            walks.pop()
+            del path[-1:]
+
+
+def _pointer(path: list[Any]) -> str:
+    """The first element stands for the document."""
+    return "".join(f"/{escape(str(key))}" for key in path[1:])
+
+
+def _leaf_problem(value: Any) -> tuple[Any, str, str] | None:
+    """What may be shown of a value that must not be stored, what is wrong, what is right."""
+    if isinstance(value, str):
         if problem := _text_problem(value):
-            yield InvalidInput(pointer, value, problem, "text without NUL characters and lone surrogates")
+            return value, problem, "text without NUL characters and lone surrogates"
     elif isinstance(value, float):
         if not math.isfinite(value):
-            yield InvalidInput(pointer, str(value), "is not a finite number", "a finite number")
+            return str(value), "is not a finite number", "a finite number"
     elif isinstance(value, int) and not INT64[0] <= value <= INT64[1]:
-        yield InvalidInput(pointer, None, "is an integer that 64 bits cannot hold", f"{INT64[0]} to {INT64[1]}")
+        return None, "is an integer that 64 bits cannot hold", f"{INT64[0]} to {INT64[1]}"
+    return None
 
 
 def _text_problem(text: str) -> str | None:
     if "\0" in text:
         return "contains a NUL character"
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if not text.isascii() and _LONE_SURROGATE.search(text):
         return "contains a lone surrogate"
     return None
 
