@@ -93,6 +93,25 @@ async def test_strangers_other_tenants_and_other_origins_are_refused() -> None:
         assert not accepted
 
 
+async def test_an_unknown_address_is_refused_and_no_fault() -> None:
+    headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
+    for path in ("/ws/", "/ws/t/no-such-page/", "/elsewhere"):
+        accepted, _ = await WebsocketCommunicator(application, path, headers=headers).connect(timeout=5)
+        assert not accepted
+
+
+async def test_what_a_page_sends_is_not_listened_to() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    async with connected(tenant.slug, cookie) as communicator:
+        await communicator.receive_json_from(timeout=5)
+        await communicator.send_to(text_data="no JSON")
+        await communicator.send_to(bytes_data=b"\xff")
+        row = await in_thread(ledger.add)(Status.RUNNING)
+        await heard_by_writers(tenant)
+        feed.changed(tenant.id, [row.id])
+        await until(communicator, lambda r: r["id"] == str(row.id))
+
+
 async def test_a_snapshot_comes_first_and_is_the_tenants_own() -> None:
     tenant, ledger, cookie, _ = await prepare()
     _, other, _, _ = await prepare()

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
-from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from channels.generic.websocket import AsyncJsonWebsocketConsumer, AsyncWebsocketConsumer
 from django.contrib.auth import get_user_model
 
 from apps.console import live, rows, summary
@@ -67,8 +67,8 @@ class ExecutionsConsumer(AsyncJsonWebsocketConsumer):
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
-    async def receive_json(self, content: Any, **kwargs: Any) -> None:
-        """Pages have nothing to say here."""
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+        """Pages have nothing to say here, so what they send is not even parsed."""
 
     async def _is_member(self) -> bool:
         """Asked of the database anew: memberships end, and accounts are closed, while pages stay open."""
@@ -114,3 +114,12 @@ class ExecutionsConsumer(AsyncJsonWebsocketConsumer):
         wanted = None if self._state is None else self._state.word
         messages = [row | {"insert": row["insert"] and wanted in (None, row["state"])} for row in update.rows]
         await self.send_json({"type": "rows", "rows": messages, "summary": strip})
+
+
+class NoSuchSocket(AsyncWebsocketConsumer):
+    """Every other address: refused as a foreign tenant's is, and no fault of ours."""
+
+    channel_layer_alias = "none"
+
+    async def connect(self) -> None:
+        await self.close(NOT_A_MEMBER)
