@@ -110,6 +110,8 @@ def test_only_the_owner_reads_passwords(data_dir: Path) -> None:
         assert len(private) == 5
         for path in private:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+        for path in (data_dir / "logs", data_dir / "valkey", data_dir / "secrets"):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
         secrets = [path.read_text() for path in data_dir.glob("secrets/*")]
         arguments = [" ".join(process.cmdline()) for process in servers_of(data_dir)]
         assert not [line for line in arguments if any(secret in line for secret in secrets)]

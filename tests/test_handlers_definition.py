@@ -106,6 +106,7 @@ def test_refused_with_a_pointer(data: Any, pointers: list[str], says: str) -> No
         *(
             "http://0x7f.1/",
             "http://example.com:99999/",
+            "http://example.com:0/",
             "http://example.com:x/",
             "http://exa mple.com/",
             "http://[::1",

@@ -57,7 +57,7 @@ def spawn(
 
 def rotate(log_path: Path) -> None:
     """Keep one older generation once the log has grown past LOG_BYTES_KEPT."""
-    log_path.parent.mkdir(parents=True, exist_ok=True)
+    log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if log_path.exists() and log_path.stat().st_size > LOG_BYTES_KEPT:
         log_path.replace(log_path.with_suffix(".log.1"))
 

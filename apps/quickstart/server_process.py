@@ -46,7 +46,7 @@ class ServerProcess:
         self.name = name
         self._log_path = log_path
         self._stop_steps = stop_steps
-        log_path.parent.mkdir(parents=True, exist_ok=True)
+        log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._log_offset = log_path.stat().st_size if log_path.exists() else 0
         self._process: subprocess.Popen[bytes] = child_process.spawn(
             argv,

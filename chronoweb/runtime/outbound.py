@@ -68,7 +68,8 @@ def split_url(url: str) -> SplitResult:
         raise OutboundRefused("a URL contains no spaces, control characters or backslashes")
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises if it is no port
+        if parts.port == 0:
+            raise ValueError("port 0 cannot be called")
     except ValueError as problem:
         raise OutboundRefused(f"this is no URL: {problem}") from None
     if parts.scheme.lower() not in SCHEMES:
