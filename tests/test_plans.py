@@ -274,6 +274,13 @@ def test_insert_reads_no_partition(connection: psycopg.Connection, day: Day) -> 
     assert not any("Scan" in n["Node Type"] and n.get("Relation Name") for n in plan.nodes()), plan.text
 
 
+def test_a_freed_slot_that_nobody_waits_for_asks_no_day(connection: psycopg.Connection) -> None:
+    """Planning an update of a hundred days takes longer than a whole batch of ends."""
+    plan = Explained(connection)
+    assert store.wake_waiters(plan, ["nobody-waits"]) == []  # type: ignore[arg-type]
+    assert {n["Relation Name"] for n in plan.nodes() if "Relation Name" in n} == {"slot_waiters"}, plan.text
+
+
 def test_the_same_on_a_day_that_was_analysed(connection: psycopg.Connection, large: Day) -> None:
     """The last one to see the large day: what follows finds it analysed."""
     connection.execute(f"ANALYZE executions_{day_suffix(large.number)}")

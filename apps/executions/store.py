@@ -313,7 +313,8 @@ def to_cancel(connection: psycopg.Connection, *, worker_id: int) -> list[bytes]:
 
 def wake_waiters(connection: psycopg.Connection, keys: Sequence[str]) -> list[bytes]:
     """Let the oldest waiter of each of these slots be dispatched, if the slot is free."""
-    return _ids(connection, named_sql("wake_waiters"), {"keys": sorted(set(keys))})
+    waited_for = [row[0] for row in connection.execute(named_sql("waited_for"), {"keys": list(keys)})]
+    return _ids(connection, named_sql("wake_waiters"), {"keys": sorted(waited_for)}) if waited_for else []
 
 
 def register_worker(

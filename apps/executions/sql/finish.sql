@@ -49,6 +49,10 @@ FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(started)s) v(id, s, token, sta
 WHERE e.scheduled_at = v.s AND e.id = v.id
   AND CASE WHEN e.token = v.token AND e.status = {RUNNING} AND e.worker_id = %(worker)s THEN true END
 
+-- name: waited_for
+-- Which of these slots somebody waits for: mostly none, and the next statement is dear, for it may touch any day.
+SELECT DISTINCT key FROM slot_waiters WHERE key = ANY(%(keys)s::text[])
+
 -- name: wake_waiters
 -- A slot has become free: its oldest waiter may be dispatched.
 WITH w AS (
