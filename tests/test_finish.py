@@ -109,6 +109,20 @@ def test_a_retry_waits_its_delay_by_the_database_and_keeps_its_slot(ledger: Ledg
     assert ledger.outstanding() == {}
 
 
+def test_another_attempt_of_what_is_to_be_cancelled_is_not_waited_for(ledger: Ledger) -> None:
+    [identity] = ledger.add(status=Status.RUNNING, slot_key=ledger.slug, overlap=Overlap.SKIP)
+    ledger.connection.execute(
+        "UPDATE executions SET cancel_requested_at = clock_timestamp() WHERE id = encode(%s, 'hex')::uuid", (identity,)
+    )
+    assert finish(ledger, end(ledger, identity, Status.RETRYING)) == {identity}
+    row = ledger.row(identity)
+    assert row["status"] == Status.CANCELLED
+    assert row["finished_at"] is not None
+    assert row["wake_at"] is None
+    assert ledger.slot_holder(ledger.slug) is None
+    assert ledger.outcomes(identity) == [Outcome.FAILED]
+
+
 def test_a_dead_letter_is_indexed_and_frees_its_slot(ledger: Ledger) -> None:
     [identity] = ledger.add(status=Status.RUNNING, slot_key=ledger.slug, overlap=Overlap.SKIP)
     finish(ledger, end(ledger, identity, Status.DEAD_LETTER))

@@ -224,6 +224,12 @@ WAYS = {
     ),
     "finish completed": Driven("finish", _finish(S.COMPLETED), {S.RUNNING: S.COMPLETED}),
     "finish retrying": Driven("finish", _finish(S.RETRYING), {S.RUNNING: S.RETRYING}),
+    "finish retrying what is to be cancelled": Driven(
+        "finish", _finish(S.RETRYING), {S.RUNNING: S.CANCELLED}, cancel=True
+    ),
+    "finish completed what is to be cancelled": Driven(
+        "finish", _finish(S.COMPLETED), {S.RUNNING: S.COMPLETED}, cancel=True
+    ),
     "finish dead letter": Driven("finish", _finish(S.DEAD_LETTER), {S.RUNNING: S.DEAD_LETTER}),
     "finish cancelled": Driven("finish", _finish(S.CANCELLED), {S.RUNNING: S.CANCELLED}),
     "note_started": Driven(
