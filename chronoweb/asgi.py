@@ -4,13 +4,13 @@ import os
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chronoweb.settings")
 http = get_asgi_application()  # loads the apps, which the routing imports
 
-from apps.console.routing import websocket_urlpatterns  # noqa: E402  needs the loaded apps
+from apps.console.origin import SameOrigin  # noqa: E402  needs the loaded apps
+from apps.console.routing import websocket_urlpatterns  # noqa: E402  likewise
 from chronoweb.runtime import checks  # noqa: E402  likewise
 
 checks.refuse_to_serve()
@@ -18,6 +18,6 @@ checks.refuse_to_serve()
 application = ProtocolTypeRouter(
     {
         "http": http,
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

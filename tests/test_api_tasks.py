@@ -148,6 +148,19 @@ def test_expired_and_revoked_keys(api: Api) -> None:
     problem(api.get("/tasks"), 401)
 
 
+def test_viewers_are_not_shown_what_headers_and_environments_hold(api: Api) -> None:
+    webhook = {"type": "webhook", "url": "https://example.com/", "headers": {"Authorization": "Bearer hush"}}
+    command = {"type": "command", "argv": ["true"], "environment": {"TOKEN": "hush"}}
+    paths = [
+        f"/tasks/{api.post('/tasks', document(name=n, handler=h)).json()['id']}"
+        for n, h in (("w", webhook), ("c", command))
+    ]
+    viewer = make_api(api.tenant, Role.VIEWER)
+    for path in [*paths, "/tasks"]:
+        assert "hush" not in viewer.get(path).content.decode()
+        assert "hush" in api.get(path).content.decode()
+
+
 def test_viewers_read_and_do_not_write(api: Api) -> None:
     task = created(api)
     viewer = make_api(api.tenant, Role.VIEWER)

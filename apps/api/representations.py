@@ -8,16 +8,27 @@ from apps.definitions.versions import document_of
 from apps.executions import selectors
 from apps.executions.models import Attempt, Execution, ExecutionEvent
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
+from apps.tenants.models import Role
 
 
 def moment(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def task(row: Task) -> dict[str, Any]:
+MASK = "••••••"
+_CONFIDENTIAL = ("headers", "environment")
+
+
+def task(row: Task, *, role: Role) -> dict[str, Any]:
+    """A viewer is not shown the values of headers and environments: they often are credentials."""
+    document = document_of(row)
+    if not role.rank >= Role.OPERATOR.rank:
+        handler = document["handler"]
+        masked = {part: dict.fromkeys(handler[part], MASK) for part in _CONFIDENTIAL if handler.get(part)}
+        document = {**document, "handler": {**handler, **masked}}
     return {
         "id": str(row.id),
-        **document_of(row),
+        **document,
         "version": row.version,
         "paused_at": moment(row.paused_at),
         "paused_note": row.paused_note,

@@ -20,11 +20,11 @@ FILTERS = ("search", "tag", "paused", "name")
 _ETAG = re.compile(r'\s*(?:W/)?"(\d{1,9})"\s*', re.ASCII)
 
 
-def _shown(task: Task, *, status: int = 200) -> Response:
+def _shown(request: Request, task: Task, *, status: int = 200) -> Response:
     headers = {"ETag": f'"{task.version}"'}
     if status == 201:
         headers["Location"] = f"/api/v1/tasks/{task.id}"
-    return Response(representations.task(task), status=status, headers=headers)
+    return Response(representations.task(task, role=principal(request).role), status=status, headers=headers)
 
 
 def _expected_version(request: Request) -> int | None:
@@ -51,19 +51,19 @@ class Tasks(ApiView):
             rows = rows.filter(id__lt=page.below)
         found = list(rows.order_by("-id")[: page.limit + 1])
         shown = found[: page.limit]
-        items = [representations.task(row) for row in shown]
+        items = [representations.task(row, role=principal(request).role) for row in shown]
         return Response(page.answer(found, items, shown[-1].id if shown else None))
 
     def post(self, request: Request) -> Response:
         def create() -> Response:
-            return _shown(services.create_task(principal=principal(request), data=request.data), status=201)
+            return _shown(request, services.create_task(principal=principal(request), data=request.data), status=201)
 
         return once(request, create)
 
 
 class OneTask(ApiView):
     def get(self, request: Request, task_id: UUID) -> Response:
-        return _shown(selectors.task(principal(request), task_id))
+        return _shown(request, selectors.task(principal(request), task_id))
 
     def put(self, request: Request, task_id: UUID) -> Response:
         return self._update(request, task_id, partial=False)
@@ -83,20 +83,20 @@ class OneTask(ApiView):
             partial=partial,
             expected_version=_expected_version(request),
         )
-        return _shown(task)
+        return _shown(request, task)
 
 
 class PauseTask(ApiView):
     def post(self, request: Request, task_id: UUID) -> Response:
         note = body_object(request, fields=("note",)).get("note")
         note = "" if note is None else note
-        return _shown(services.pause_task(principal=principal(request), task_id=task_id, note=note))
+        return _shown(request, services.pause_task(principal=principal(request), task_id=task_id, note=note))
 
 
 class ResumeTask(ApiView):
     def post(self, request: Request, task_id: UUID) -> Response:
         body_object(request, fields=())
-        return _shown(services.resume_task(principal=principal(request), task_id=task_id))
+        return _shown(request, services.resume_task(principal=principal(request), task_id=task_id))
 
 
 class TriggerTask(ApiView):

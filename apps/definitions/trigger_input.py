@@ -64,6 +64,14 @@ def _read_item(task: Task, item: Any, at: str, now: datetime, errors: list[Inval
     return Item(run_at, payload, key, question)
 
 
+def past_problem(item: Item, at: str, *, now: datetime) -> InvalidInput | None:
+    """What is wrong with an item that turned out to be new, although it has a key."""
+    if item.key is None or item.run_at >= now - ONE_SHOT_GRACE:
+        return None
+    legal = f"from {ONE_SHOT_GRACE.total_seconds():g} s ago to {FARTHEST.days} days ahead"
+    return InvalidInput(f"{at}/run_at", item.run_at.isoformat(), "is in the past", legal)
+
+
 def _run_at(task: Task, item: Mapping[str, Any], now: datetime, found: list[InvalidInput]) -> datetime:
     if item.get("run_at") is None:
         return ids.from_ms(ids.to_ms(now))
@@ -73,7 +81,8 @@ def _run_at(task: Task, item: Mapping[str, Any], now: datetime, found: list[Inva
     if moment is None:
         return now
     legal = f"from {ONE_SHOT_GRACE.total_seconds():g} s ago to {FARTHEST.days} days ahead"
-    if moment < now - ONE_SHOT_GRACE:
+    # With a key this may be an old question asked again: whether it is new is known only later.
+    if moment < now - ONE_SHOT_GRACE and item.get("idempotency_key") is None:
         found.append(InvalidInput("/run_at", item["run_at"], "is in the past", legal))
     elif moment > now + FARTHEST:
         found.append(InvalidInput("/run_at", item["run_at"], "is too far ahead", legal))

@@ -12,7 +12,7 @@ from django.db import transaction
 from apps.definitions.models import Task
 from apps.definitions.plans import plan_of
 from apps.definitions.tasks import live_tasks
-from apps.definitions.trigger_input import Item, read_items
+from apps.definitions.trigger_input import Item, past_problem, read_items
 from apps.executions import feed, idempotency, ids, partitions, person_store, store
 from apps.executions.models import Execution
 from apps.executions.rows import NewExecution
@@ -23,6 +23,9 @@ from apps.tenants.scope import scoped_get
 from chronoweb.runtime import postgres, wakeup
 from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+
+MOST_DAYS_AHEAD = 31
+"""Days of one request that may need partitions of their own: each costs three tables."""
 
 MOST_ITEMS = 10_000
 
@@ -67,6 +70,13 @@ def _trigger(
     read = read_items(task, items, pointers, now=now)
     rows = _rows(task, read, overlap=overlap)
     answers = _answers(connection, task, read, rows, pointers)
+    late = [
+        error
+        for item, row, at in zip(read, rows, pointers, strict=True)
+        if row.id in answers.new and (error := past_problem(item, at, now=now))
+    ]
+    if late:
+        raise InvalidInputs(late)
     _ensure_partitions(rows, now)
     wanted = {row.id: row for row in rows if row.id in answers.new}
     if refused := set(wanted) - store.insert(connection, list(wanted.values())):
@@ -182,6 +192,10 @@ def _ensure_partitions(rows: Sequence[NewExecution], now: datetime) -> None:
     """Make the days that the keeper has not made yet; see docs/decisions for why they are not put off."""
     beyond = ids.day_of(now) + 1
     days = {ids.day(row.id) for row in rows}
-    if max(days) > beyond:
+    ahead = [day for day in days if day > beyond]
+    if len(ahead) > MOST_DAYS_AHEAD:
+        problem = f"asks for work on {len(ahead)} different days ahead"
+        raise InvalidInputs([InvalidInput("/items", None, problem, f"at most {MOST_DAYS_AHEAD} days in one request")])
+    if ahead:
         with postgres.connect_like_django("partitions") as connection:
-            partitions.ensure(connection, [day for day in days if day > beyond])
+            partitions.ensure(connection, ahead)

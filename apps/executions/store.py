@@ -292,6 +292,24 @@ def finish(connection: psycopg.Connection, ends: Sequence[Finish], *, worker_id:
     return set(_ids(connection, named_sql("finish", ids.day(identities[0])), parameters))
 
 
+def attempts_written(
+    connection: psycopg.Connection, ends: Sequence[Finish], *, worker_id: int
+) -> set[tuple[bytes, int]]:
+    """(id, token) of those `ends` that this worker has written before."""
+    found: set[tuple[bytes, int]] = set()
+    for day, positions in ids.by_day([end.id for end in ends]):
+        group = [ends[p] for p in positions]
+        parameters = {
+            "ids": uuids([end.id for end in group]),
+            "scheduled": _scheduled([end.id for end in group]),
+            "tokens": int8s([end.token for end in group]),
+            "finished": instants([end.finished_us for end in group]),
+            "worker": worker_id,
+        }
+        found.update(connection.cursor(binary=True).execute(named_sql("attempts_written", day), parameters))
+    return found
+
+
 def note_started(connection: psycopg.Connection, running: Sequence[tuple[bytes, int, int]], *, worker_id: int) -> None:
     """Write the real start (microseconds) of (id, token, started) that run for longer."""
     for day, positions in ids.by_day([r[0] for r in running]):

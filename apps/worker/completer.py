@@ -137,18 +137,24 @@ class Completer(LedgerThread):
             self._look_again(connection, [(claimed, finish)])
 
     def _look_again(self, connection: psycopg.Connection, refused: list[tuple[Claimed, Finish]]) -> None:
-        where = {w.id: w for w in store.states_of(connection, [finish.id for _, finish in refused])}
+        """Tell a lost lease from a write that was done (its answer was lost) and from a cancel under our token.
+
+        The row shows our own outcome, unless another attempt has been sent out since: then `attempts` does.
+        """
+        ends = [finish for _, finish in refused]
+        written = store.attempts_written(connection, ends, worker_id=self._worker_id)
+        where = {w.id: w for w in store.states_of(connection, [end.id for end in ends])}
         for _, finish in refused:
-            if not self._is_mine(where.get(finish.id), finish):
-                ZOMBIES.inc()
-                logger.warning(
-                    "a write of a lost lease was suppressed",
-                    extra={"action": "worker.zombie", "execution": finish.id.hex(), "token": finish.token},
-                )
-                self._on_zombie(f"execution {finish.id.hex()} is held under a higher token than {finish.token}")
+            if (finish.id, finish.token) in written or self._is_mine(where.get(finish.id), finish):
+                continue
+            ZOMBIES.inc()
+            logger.warning(
+                "a write of a lost lease was suppressed",
+                extra={"action": "worker.zombie", "execution": finish.id.hex(), "token": finish.token},
+            )
+            self._on_zombie(f"execution {finish.id.hex()} is held under a higher token than {finish.token}")
 
     def _is_mine(self, where: Whereabouts | None, finish: Finish) -> bool:
-        """Whether the row shows our own outcome (its answer was lost on the way), or a cancel under our token."""
         return where is not None and where.token == finish.token and where.status != Status.RUNNING
 
     def _note(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> None:

@@ -2,7 +2,11 @@
 
 import json
 import logging
+import re
 from datetime import UTC, datetime
+
+_KEY = re.compile(r"(cw_[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{10,}")
+"""An API key that came where none belongs, such as a URL: only its prefix is logged."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -20,4 +24,4 @@ class JsonFormatter(logging.Formatter):
         line.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return _KEY.sub(r"\1…", json.dumps(line, default=str))

@@ -42,6 +42,13 @@ WITH v AS (
 )
 SELECT id FROM u
 
+-- name: attempts_written
+-- Which of these attempts stand in the ledger as this worker ended them: a write whose answer was lost was done.
+-- Who takes work away writes an attempt under the same token and worker, but at another moment.
+SELECT a.execution_id, a.token FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(finished)s) v(id, s, token, finished)
+JOIN {attempts} a ON a.scheduled_at = v.s AND a.execution_id = v.id AND a.token = v.token
+WHERE a.worker_id = %(worker)s AND a.finished_at = v.finished
+
 -- name: note_started
 -- Write the real start of what runs longer than a moment, so that people can see it while it runs.
 UPDATE {executions} e SET started_at = v.started, version = e.version + 1

@@ -11,6 +11,7 @@ a partition only, and a publisher takes an inbox's partitions in turn.
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
@@ -27,6 +28,8 @@ LOG = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_SECONDS = 5.0
 READ_AHEAD_MESSAGES = 1000
+SHARE_TIMEOUT_SECONDS = 20.0
+"""A group that has given this member no share for so long will not: a rebalance takes some seconds."""
 
 _CONSUMER = {
     "partition.assignment.strategy": "range",
@@ -54,8 +57,9 @@ class KafkaReceiver:
         self._class_of = {name: index for index, name in enumerate(topics.names)}
         settings = {"bootstrap.servers": bootstrap_servers, **CONNECTION, **_CONSUMER}
         settings |= {"group.id": group, "client.id": f"worker-{worker_id}"}
-        callbacks = {"error_cb": self._on_error, "on_commit": _log_commit}
-        self._consumer = Consumer({**settings, **callbacks}, logger=LOG)
+        self._settings = {**settings, "error_cb": self._on_error, "on_commit": _log_commit}
+        self._consumer = Consumer(self._settings, logger=LOG)
+        self._asked_at: float | None = None  # for a share, monotonic; None once one was given, an empty one included
         self._waiting: list[deque[Incoming]] = [deque() for _ in CLASSES]
         self._open: dict[tuple[str, int], dict[int, bool]] = {}
         self._inbox: Mapping[str, Any] | None = None
@@ -70,6 +74,9 @@ class KafkaReceiver:
         if self._closed:
             return []
         try:
+            if self._asked_at is not None and time.monotonic() - self._asked_at > SHARE_TIMEOUT_SECONDS:
+                LOG.warning("The group gives no share; joining anew", extra={"action": "transport.no_share"})
+                self._leave()
             if not self._subscribed and not self._subscribe(timeout_seconds):
                 return []
             self._fetch(0 if any(self._waiting) else timeout_seconds)
@@ -96,17 +103,20 @@ class KafkaReceiver:
             on_lost=self._on_revoke,
         )
         self._subscribed = True
+        self._asked_at = time.monotonic()
         return True
 
     def _leave(self) -> None:
-        """A member that lived through the loss of its topics joins anew, as another member.
+        """Join anew with a new consumer, which is another member of the group.
 
-        It may have been given an empty share already, from what the broker said before they were made again;
-        nothing else would change that, and a member that merely joins again may be given its old share.
+        One that lived through the loss of its topics may have been given an empty share already, and nothing else
+        would change that; and a group that lost a member in a restart may wait for it for ever.
         """
         if self._subscribed:
             self._subscribed = False
-            self._consumer.unsubscribe()
+            self._asked_at = None
+            self._end_consumer()
+            self._consumer = Consumer(self._settings, logger=LOG)
             self._forget()
 
     def _fetch(self, timeout_seconds: float) -> None:
@@ -154,11 +164,14 @@ class KafkaReceiver:
             shares[str(self._class_of[topic_partition.topic])].append(topic_partition.partition)
         # Without a share of every class this worker is one too many, or the topics are just being made.
         self._inbox = {"kafka": shares} if all(shares.values()) else None
+        self._asked_at = None
         LOG.info("The inbox is now %s", self._inbox, extra={"action": "transport.assigned"})
 
     def _on_revoke(self, _consumer: Consumer, _revoked: list[TopicPartition]) -> None:
         """Range rebalances take everything away before they give anything: nothing here is ours now."""
         self._forget()
+        if self._subscribed and not self._closed:
+            self._asked_at = time.monotonic()
 
     def _forget(self) -> None:
         self._inbox = None
@@ -179,7 +192,11 @@ class KafkaReceiver:
         if self._closed:
             return
         self._closed = True
-        # close() waits for commits under way, and for a broker that is away it would wait without end.
+        self._end_consumer()
+        self._forget()
+
+    def _end_consumer(self) -> None:
+        """Leave the group. close() waits for commits under way, and for a broker that is away without end."""
         leaving = threading.Thread(target=self._consumer.close, name="leave-group", daemon=True)
         leaving.start()
         leaving.join(CLOSE_TIMEOUT_SECONDS)
@@ -188,7 +205,6 @@ class KafkaReceiver:
                 "The broker does not answer; the group drops this worker when its session ends",
                 extra={"action": "transport.leave_timeout"},
             )
-        self._forget()
 
     def close(self) -> None:
         self.stop_receiving()
