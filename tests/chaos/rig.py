@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from apps.preloader import daemon as preloader_daemon
 from apps.quickstart.bench.handlers import RECORD_VARIABLE, recorded
 from apps.watchdog import daemon as watchdog_daemon
 from apps.worker import daemon as worker_daemon
+from chronoweb.runtime import postgres
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config, read
 from chronoweb.runtime.loop import Daemon, Stop
@@ -120,6 +122,16 @@ class Rig:
     def actions(self, process: subprocess.Popen[bytes]) -> Counter[str]:
         return Counter(str(line.get("action")) for line in self.log(process))
 
+    def port(self, process: subprocess.Popen[bytes], *, resumed: bool = False) -> int:
+        """Where a process that was given --health-port 0 answers; resumed: let it go on first."""
+        if resumed:
+            process.send_signal(signal.SIGCONT)
+        return int(
+            eventually(
+                lambda: next((line["port"] for line in self.log(process) if "port" in line), 0), seconds=START_SECONDS
+            )
+        )
+
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""
         return "\n".join(f"== {file.name}\n{file.read_text()[-3000:]}" for file in sorted(self.folder.glob("*.log")))
@@ -143,14 +155,23 @@ class Rig:
         """Run daemons in threads; changes: of their configuration."""
         config = self.config(**changes)
         stop = Stop()
-        makers: dict[str, Callable[[], Daemon]] = {
+        makers = self._makers(config, stop)
+        for name in names:
+            self.threads[name] = Running(makers[name](), stop if name == "worker" else Stop())
+
+    def _makers(self, config: Config, stop: Stop) -> dict[str, Callable[[], Daemon]]:
+        return {
             "preloader": lambda: preloader_daemon.build(config, self.addresses),
             "dispatcher": lambda: dispatcher_daemon.build(config, self.addresses),
             "watchdog": lambda: watchdog_daemon.build(config, self.addresses),
             "worker": lambda: worker_daemon.build(config, self.addresses, stop, slots=config.worker_slots),
         }
-        for name in names:
-            self.threads[name] = Running(makers[name](), stop if name == "worker" else Stop())
+
+    def another(self, name: str) -> Running:
+        """One more daemon in a thread, beside those that run."""
+        key = f"{name}-{len(self.threads)}"
+        self.threads[key] = Running(self._makers(self.config(), Stop())[name](), Stop())
+        return self.threads[key]
 
     def retire(self, *names: str) -> None:
         """End daemons that run in threads, in order."""
@@ -207,6 +228,11 @@ class Rig:
         assert {i: times.get(i, 0) for i in identities} == dict.fromkeys(identities, 1)
         assert not set(identities) & self.ledger.outstanding().keys()
 
+    def reconnect(self) -> None:
+        """The rig's own session has been cut too."""
+        self.ledger.connection.close()
+        self.ledger.connection = postgres.connect("test", url=self.ledger.url)
+
     # ---- who leads ----
 
     def holder(self, role: str) -> tuple[str, int] | None:
@@ -226,6 +252,11 @@ class Rig:
         found = eventually(held, seconds=START_SECONDS)
         assert found is not None
         return found
+
+    def epochs(self) -> dict[int, int]:
+        """Shard → epoch, whoever holds it."""
+        rows = self.ledger.select("SELECT role, epoch FROM leases WHERE role LIKE 'dispatcher/%%'")
+        return {int(row["role"].split("/")[1]): row["epoch"] for row in rows}
 
     def shards(self) -> Counter[str]:
         """How many shards each living dispatcher holds."""
@@ -262,6 +293,11 @@ class Rig:
         return {i for shard in range(ids.SHARDS) for group in tier.in_flight(shard).values() for i in group}
 
 
+def let_pass(seconds: float) -> None:
+    """Where nothing is to happen, time must pass."""
+    threading.Event().wait(seconds)
+
+
 def died_of_kill(process: subprocess.Popen[bytes], *, within: float = START_SECONDS) -> None:
     """The process killed itself at its fault point, as a power cut would."""
     assert process.wait(within) == -signal.SIGKILL
@@ -292,6 +328,7 @@ def rig_on(
         client = redis.Redis.from_url(redis_url)
         stack.callback(client.close)
         rig = Rig(ledger, client, prefix, folder, dict(given))
+        stack.callback(lambda: rig.ledger.connection.close())
         stack.callback(_end, rig)
         yield rig
 

@@ -10,6 +10,7 @@ switch for any of it.
 import functools
 import importlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -138,16 +139,31 @@ def drop_every_second_message(_: str) -> None:
 
 
 @mishap
+def stop_itself(point: str) -> None:
+    """The process stops at a fault point, once, as if it had been paused there: SIGCONT lets it go on."""
+    from chronoweb.runtime import faults
+
+    stopped: list[bool] = []
+
+    def pass_or_stop(name: str) -> None:
+        if name == point and not stopped:
+            stopped.append(True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    faults.point = pass_or_stop
+
+
+@mishap
 def clock_off(seconds: str) -> None:
     """The host's clock is wrong by so many seconds."""
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC, datetime
 
     from chronoweb.runtime.clock import SystemClock
 
     offset = float(seconds)
     original = SystemClock.time
     SystemClock.time = lambda self: original(self) + offset  # type: ignore[method-assign]
-    SystemClock.now = lambda self: datetime.now(UTC) + timedelta(seconds=offset)  # type: ignore[method-assign]
+    SystemClock.now = lambda self: datetime.fromtimestamp(self.time(), UTC)  # type: ignore[method-assign]
 
 
 def wait_for(gate: Path) -> None:

@@ -1,0 +1,87 @@
+"""SIGTERM under load: what runs is finished or given back, and no attempt is lost for it."""
+
+import signal
+import time
+
+import pytest
+
+from apps.executions.states import Outcome, Status
+from tests.chaos.rig import START_SECONDS, Rig, died_of_kill, generous, sleeping
+from tests.waiting import eventually
+
+
+def test_sigterm_under_load_burns_no_attempt(rig: Rig) -> None:
+    """One of two workers is told to stop in the middle of a backlog, and its successor too: a rolling deploy."""
+    rig.stand_by("preloader", "dispatcher", "watchdog")
+    first = rig.start("worker")
+    rig.warm_up()
+    identities = [i for n in range(30) for i in rig.due(40, in_ms=300 + 100 * n)]
+    eventually(lambda: rig.counted(identities)[Status.COMPLETED] > 40, seconds=START_SECONDS)
+    second = rig.start("worker")
+    rig.wait_workers(2)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(START_SECONDS) == 0
+    third = rig.start("worker")
+    rig.wait_workers(2)
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(START_SECONDS) == 0
+    rig.wait_completed(identities, within=START_SECONDS)
+    rig.assert_once(identities)
+    assert third.poll() is None
+    assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
+    assert not any(event["actor"] == "watchdog" for i in identities for event in rig.ledger.events(i))
+
+
+def test_what_does_not_fit_in_the_grace_is_given_back_uncounted(rig: Rig) -> None:
+    """Attempts longer than the grace are stopped, told as released, and begun again elsewhere with the same number."""
+    rig.ledger.define(handler=sleeping(2, rig.record))
+    rig.stand_by("preloader", "dispatcher")
+    worker = rig.start("worker", CHRONOWEB_DRAIN_GRACE_SECONDS="0.2")
+    rig.wait_workers(1)
+    identities = rig.due(6)
+    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 4, seconds=START_SECONDS)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(START_SECONDS) == 0
+    assert {rig.ledger.row(i)["attempt"] for i in identities} == {0}
+    rig.stand_by("worker")
+    rig.wait_completed(identities, within=START_SECONDS)
+    rig.assert_once(identities)
+    assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
+    outcomes = [rig.ledger.outcomes(i) for i in identities]
+    assert sorted(map(len, outcomes)) == [1, 1, 2, 2, 2, 2]
+    assert all(found[0] is Outcome.RELEASED for found in outcomes if len(found) == 2)
+
+
+def test_cancel_during_a_drain_is_obeyed(rig: Rig) -> None:
+    """A draining worker still hears that an execution is to stop."""
+    rig.ledger.define(handler=sleeping(60, rig.record))
+    rig.stand_by("preloader", "dispatcher")
+    worker = rig.start("worker")
+    rig.wait_workers(1)
+    [identity] = rig.due(1)
+    eventually(lambda: rig.ledger.status(identity) is Status.RUNNING, seconds=START_SECONDS)
+    worker.send_signal(signal.SIGTERM)
+    eventually(lambda: rig.actions(worker)["worker.draining"], seconds=START_SECONDS)
+    began = time.monotonic()
+    rig.ledger.select(
+        "UPDATE executions SET cancel_requested_at = clock_timestamp() WHERE id = encode(%s, 'hex')::uuid RETURNING id",
+        identity,
+    )
+    eventually(lambda: rig.ledger.status(identity) is Status.CANCELLED, seconds=generous(2))
+    assert time.monotonic() - began < 20
+    assert worker.wait(START_SECONDS) == 0
+
+
+@pytest.mark.parametrize("workers", [2])
+def test_a_worker_killed_in_the_middle_of_a_backlog(rig: Rig, workers: int) -> None:
+    """kill -9 of one of two: what it had is taken back, the other does it all, each once."""
+    rig.stand_by("preloader", "dispatcher", "watchdog")
+    processes = [rig.start("worker") for _ in range(workers)]
+    rig.wait_workers(workers)
+    rig.warm_up()
+    identities = [i for n in range(20) for i in rig.due(40, in_ms=300 + 100 * n)]
+    eventually(lambda: rig.counted(identities)[Status.COMPLETED] > 100, seconds=START_SECONDS)
+    processes[0].kill()
+    died_of_kill(processes[0])
+    rig.wait_completed(identities, within=START_SECONDS)
+    rig.assert_once(identities)
