@@ -27,7 +27,7 @@ from chronoweb.runtime.errors import ChronowebError
 
 VARIABLES = ("DATABASE_URL", "REDIS_URL", "KAFKA_BOOTSTRAP_SERVERS")
 POSTGRES_SETTINGS = {"shared_buffers": "128MB", "fsync": "off"}
-"""Databases are cloned and dropped by the dozen here, which costs a checkpoint each; no test cuts this server's power."""
+"""Databases are cloned and dropped by the dozen, which costs a checkpoint each; no test cuts this server's power."""
 
 started_variables: set[str] = set()
 started_services: list[EmbeddedServices] = []
