@@ -66,6 +66,7 @@ class KafkaReceiver:
         self._subscribed = False
         self._closed = False
         self._away: KafkaError | None = None
+        self._unsure = False  # whether the topics are still there: the broker was away, and may be another now
 
     def inbox(self) -> Mapping[str, Any] | None:
         return self._inbox
@@ -79,6 +80,8 @@ class KafkaReceiver:
                 self._leave()
             if not self._subscribed and not self._subscribe(timeout_seconds):
                 return []
+            if self._unsure:
+                self._make_sure()
             self._fetch(0 if any(self._waiting) else timeout_seconds)
         except KafkaException as error:
             raise ServiceUnavailable(f"The inbox could not be read: {error}") from error
@@ -105,6 +108,18 @@ class KafkaReceiver:
         self._subscribed = True
         self._asked_at = time.monotonic()
         return True
+
+    def _make_sure(self) -> None:
+        """Make the topics anew before the group's next look at them, if the broker has come back empty.
+
+        A member that finds them gone has to leave a group that it is just joining; there are brokers that wait for
+        such a member for ever.
+        """
+        self._topics.ensure()
+        try:
+            self._unsure = not self._topics.wait(0)
+        except ServiceUnavailable:
+            return  # still away, and said so elsewhere
 
     def _leave(self) -> None:
         """Join anew with a new consumer, which is another member of the group.
@@ -185,6 +200,7 @@ class KafkaReceiver:
             self._leave()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._away = error
+            self._unsure = True
 
     def stop_receiving(self) -> None:
         """Commits are sent before the group is left, in order; a later acknowledgement changes nothing."""
