@@ -47,12 +47,29 @@ def test_inboxes_emptied(rig: Rig, healing: bool) -> None:
         assert rig.counted(identities)[Status.DISPATCHED] > 0
 
 
+def test_inboxes_lost_with_redis(rig: Rig) -> None:
+    """Redis emptied: nobody waits for the claim deadline (here ten minutes) of what had been in the inboxes."""
+    rig.stand_by("preloader", "dispatcher")
+    worker = rig.start("worker")
+    rig.warm_up()
+    identities = rig.due(24, in_ms=400)
+    worker.send_signal(signal.SIGSTOP)
+    eventually(lambda: rig.counted(identities)[Status.DISPATCHED] == 24)
+    for key in rig.redis.scan_iter(match=f"{rig.prefix}*", count=1000):
+        rig.redis.delete(key)
+    worker.send_signal(signal.SIGCONT)
+    rig.wait_completed(identities, within=generous(2))
+    rig.assert_once(identities)
+    assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
+
+
 def test_half_of_all_messages_dropped(rig: Rig) -> None:
     """Each round takes back what the last one lost, until all has arrived."""
     rig.environment["CHRONOWEB_CLAIM_DEADLINE_SECONDS"] = "1"
     rig.stand_by("preloader", "worker", "watchdog")
     rig.start("dispatcher", mishaps=["drop_every_second_message"])
-    identities = [i for n in range(12) for i in rig.due(10, in_ms=200 * n)]
+    rig.warm_up()
+    identities = [i for n in range(12) for i in rig.due(10, in_ms=500 + 200 * n)]
     rig.wait_completed(identities, within=START_SECONDS)
     rig.assert_once(identities)
     assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}

@@ -153,19 +153,6 @@ def stop_itself(point: str) -> None:
     faults.point = pass_or_stop
 
 
-@mishap
-def clock_off(seconds: str) -> None:
-    """The host's clock is wrong by so many seconds."""
-    from datetime import UTC, datetime
-
-    from chronoweb.runtime.clock import SystemClock
-
-    offset = float(seconds)
-    original = SystemClock.time
-    SystemClock.time = lambda self: original(self) + offset  # type: ignore[method-assign]
-    SystemClock.now = lambda self: datetime.fromtimestamp(self.time(), UTC)  # type: ignore[method-assign]
-
-
 def wait_for(gate: Path) -> None:
     """Everything is imported; begin once the file is there."""
     while not gate.exists():
