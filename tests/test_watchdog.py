@@ -182,7 +182,8 @@ def test_a_lost_wake_up_of_a_waiter_is_made_up_for(watchdog: Watchdog, own_ledge
     [waiting] = own_ledger.add(
         status=Status.SCHEDULED, hold=Hold.OVERLAP, slot_key="k", overlap=Overlap.BUFFER_ONE, due_in_ms=-1000
     )
-    [taken] = own_ledger.add(status=Status.RUNNING, slot_key="taken", overlap=Overlap.BUFFER_ONE)
+    alive = own_ledger.register_worker()
+    [taken] = own_ledger.add(status=Status.RUNNING, worker=alive, slot_key="taken", overlap=Overlap.BUFFER_ONE)
     [patient] = own_ledger.add(status=Status.SCHEDULED, hold=Hold.OVERLAP, slot_key="taken", overlap=Overlap.BUFFER_ONE)
     assert own_ledger.waiters("k") == [waiting]
     passes(watchdog, lambda: own_ledger.row(waiting)["hold"] == Hold.NONE)

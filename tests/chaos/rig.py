@@ -295,7 +295,7 @@ class Rig:
 
 def let_pass(seconds: float) -> None:
     """Where nothing is to happen, time must pass."""
-    threading.Event().wait(seconds)
+    threading.Event().wait(max(0.0, seconds))
 
 
 def died_of_kill(process: subprocess.Popen[bytes], *, within: float = START_SECONDS) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -187,6 +187,12 @@ def stays_open(rig: Rig, identities: list[bytes], *, seconds: float = SETTLED_SE
     print(f"without: {dict(rig.counted(identities))}")
 
 
+def next_fire_at(task: Task) -> datetime:
+    found = Task.objects.get(pk=task.pk).next_fire_at
+    assert found is not None
+    return found
+
+
 both = pytest.mark.parametrize("healing", [True, False], ids=["healed", "unhealed"])
 
 
@@ -196,16 +202,16 @@ def test_occurrences_inserted_and_next_fire_at_not_moved(rig: Rig, healing: bool
     task = factories.make_task(
         factories.make_principal(), schedule={"type": "interval", "every_seconds": 1800}, overlap_policy="allow_all"
     )
-    before = Task.objects.get(pk=task.pk).next_fire_at
+    before = next_fire_at(task)
     Execution.objects.filter(task_id=task.pk).delete()
     mishaps = () if healing else ("insert_outside_the_transaction",)
     died_of_kill(rig.start("preloader", fault="preloader.inserted", mishaps=mishaps))
     left = set(Execution.objects.filter(task_id=task.pk).values_list("id", flat=True))
-    assert Task.objects.get(pk=task.pk).next_fire_at == before
+    assert next_fire_at(task) == before
     assert bool(left) != healing
     if healing:
         rig.stand_by("preloader")
-        eventually(lambda: Task.objects.get(pk=task.pk).next_fire_at > before + timedelta(minutes=30))
+        eventually(lambda: next_fire_at(task) > before + timedelta(minutes=30))
         rows = Execution.objects.filter(task_id=task.pk)
         assert rows.count() == len(set(rows.values_list("nominal_at", flat=True))) >= 2
 

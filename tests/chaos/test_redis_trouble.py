@@ -20,7 +20,7 @@ from apps.quickstart.data_directory import DataDirectory
 from apps.quickstart.services import ServiceAddresses
 from apps.quickstart.valkey_server import ValkeyServer
 from tests import factories
-from tests.chaos.rig import START_SECONDS, Rig, generous, rig_on
+from tests.chaos.rig import START_SECONDS, Rig, generous, let_pass, rig_on
 from tests.stack import cloned, django_uses
 from tests.waiting import eventually
 
@@ -160,3 +160,15 @@ def test_a_hundred_thousand_preloaded_come_back_in_five_seconds(rig: Rig, valkey
     eventually(lambda: HotTier(rig.redis, rig.prefix).size() >= 50_000, seconds=60)
     print(f"rehydrated in {time.monotonic() - began:.1f} s")
     assert len(set(map(ids.shard, identities))) == ids.SHARDS
+
+
+def test_connections_reset_three_times_in_three_seconds(rig: Rig) -> None:
+    """Every client's connection is cut, again and again: consuming goes on."""
+    rig.stand_by("preloader", "dispatcher", "worker")
+    rig.warm_up()
+    identities = [i for n in range(12) for i in rig.due(10, in_ms=300 + 300 * n)]
+    for _ in range(3):
+        rig.redis.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        let_pass(1)
+    rig.wait_completed(identities, within=30)
+    rig.assert_once(identities)

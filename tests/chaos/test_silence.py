@@ -2,6 +2,7 @@
 
 import signal
 import statistics
+import subprocess
 import time
 from collections import Counter
 from urllib.request import urlopen
@@ -20,7 +21,7 @@ SHORT = {"CHRONOWEB_LEASE_TTL_SECONDS": str(TTL), "CHRONOWEB_LEASE_RENEW_SECONDS
 # ---- a worker -----------------------------------------------------------------------------------------------------
 
 
-def zombie(rig: Rig, *, lease: float, heartbeat: float) -> None:
+def zombie(rig: Rig, *, lease: float, heartbeat: float, stopped: float) -> None:
     """Stop a worker in the middle of an attempt past its lease, then let it go on."""
     rig.environment |= {
         "CHRONOWEB_WORKER_LEASE_SECONDS": str(lease),
@@ -35,8 +36,10 @@ def zombie(rig: Rig, *, lease: float, heartbeat: float) -> None:
     eventually(lambda: rig.counted(identities)[Status.RUNNING] == 3)
     tokens = {i: rig.ledger.token(i) for i in identities}
     worker.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
     rig.stand_by("worker")
     rig.wait_completed(identities, within=lease + START_SECONDS)
+    let_pass(stopped - (time.monotonic() - began))
     worker.send_signal(signal.SIGCONT)
     # Its programs have ended meanwhile; it tries to commit what they returned, finds out, and ends by itself.
     assert worker.wait(START_SECONDS) == 0
@@ -51,13 +54,13 @@ def zombie(rig: Rig, *, lease: float, heartbeat: float) -> None:
 
 
 def test_a_worker_stopped_past_its_lease_commits_nothing_and_ends(rig: Rig) -> None:
-    zombie(rig, lease=2, heartbeat=0.5)
+    zombie(rig, lease=2, heartbeat=0.5, stopped=0)
 
 
 @pytest.mark.drill
 @pytest.mark.timeout(300)
 def test_a_worker_stopped_for_forty_seconds_commits_nothing_and_ends(rig: Rig) -> None:
-    zombie(rig, lease=30, heartbeat=10)
+    zombie(rig, lease=30, heartbeat=10, stopped=40)
 
 
 # ---- those who lead -----------------------------------------------------------------------------------------------
@@ -134,6 +137,10 @@ def test_a_dispatcher_stopped_between_pop_and_update_dispatches_nothing_when_res
 # ---- takeover after a kill ----------------------------------------------------------------------------------------
 
 
+def wait_started(rig: Rig, process: subprocess.Popen[bytes], role: str) -> None:
+    eventually(lambda: rig.actions(process)[f"{role}.started"], seconds=START_SECONDS)
+
+
 def takeovers(rig: Rig, role: str, trials: int) -> list[float]:
     """Seconds from a kill -9 of the leading preloader, or of one of two dispatchers, to its replacement."""
     took = []
@@ -141,7 +148,7 @@ def takeovers(rig: Rig, role: str, trials: int) -> list[float]:
     rig.wait_led("preloader") if role == "preloader" else rig.wait_shared(1)
     for _ in range(trials):
         second = rig.start(role)
-        eventually(lambda second=second: rig.actions(second)[f"{role}.started"], seconds=START_SECONDS)
+        wait_started(rig, second, role)
         leader = rig.holder("preloader")
         if role == "dispatcher":
             rig.wait_shared(2)

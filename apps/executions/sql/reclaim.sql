@@ -5,9 +5,10 @@ ORDER BY scheduled_at, execution_id LIMIT %(limit)s
 
 -- name: outstanding_of_the_gone
 -- What workers were sent and have not ended that are lost or stopped: whoever gave them up died before he took it back,
--- they signed off without giving it back, or it was sent to them a moment too late.
-SELECT o.execution_id, o.token FROM outstanding o JOIN workers w ON w.id = o.worker_id
-WHERE w.state NOT IN ('active', 'draining')
+-- they signed off without giving it back, or it was sent to them a moment too late. Also of workers without a row: one
+-- that was pruned can be asked nothing any more.
+SELECT o.execution_id, o.token FROM outstanding o
+WHERE NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = o.worker_id AND w.state IN ('active', 'draining'))
 ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
 
 -- name: outstanding_unclaimed
