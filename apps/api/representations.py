@@ -6,7 +6,7 @@ from typing import Any
 from apps.definitions.models import Task
 from apps.definitions.versions import document_of
 from apps.executions import selectors
-from apps.executions.models import Attempt, Execution, ExecutionEvent
+from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
 from apps.tenants.models import Role
 
@@ -93,8 +93,23 @@ def execution_detail(row: Execution) -> dict[str, Any]:
         shown["reason"] = events[-1].reason
     return {
         **shown,
+        "progress": progress(selectors.progress_of(row)),
         "attempts": [attempt(each) for each in selectors.attempts_of(row)],
         "events": [event(each) for each in events],
+    }
+
+
+def progress(row: Progress | None) -> dict[str, Any] | None:
+    """text: done and total as people read them; None while only a checkpoint has been left."""
+    if row is None:
+        return None
+    return {
+        "done": row.done,
+        "total": row.total,
+        "text": row.text or None,
+        "said_at": moment(row.said_at),
+        "checkpointed_at": moment(row.checkpointed_at),
+        "fencing_token": row.token,
     }
 
 

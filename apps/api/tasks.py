@@ -12,12 +12,19 @@ from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.idempotency import once
 from apps.api.pagination import page_request
-from apps.definitions import selectors, services
+from apps.definitions import advice, selectors, services
 from apps.definitions.models import Task
 from apps.executions import selectors as ledger
 
 FILTERS = ("search", "tag", "paused", "name")
 _ETAG = re.compile(r'\s*(?:W/)?"(\d{1,9})"\s*', re.ASCII)
+
+
+def _defined(request: Request, task: Task, *, status: int = 200) -> Response:
+    """The answer to a definition: what is worth saying about it stands in `warnings`."""
+    shown = _shown(request, task, status=status)
+    shown.data = {**shown.data, "warnings": advice.warnings_of(shown.data)}
+    return shown
 
 
 def _shown(request: Request, task: Task, *, status: int = 200) -> Response:
@@ -56,7 +63,7 @@ class Tasks(ApiView):
 
     def post(self, request: Request) -> Response:
         def create() -> Response:
-            return _shown(request, services.create_task(principal=principal(request), data=request.data), status=201)
+            return _defined(request, services.create_task(principal=principal(request), data=request.data), status=201)
 
         return once(request, create)
 
@@ -83,7 +90,7 @@ class OneTask(ApiView):
             partial=partial,
             expected_version=_expected_version(request),
         )
-        return _shown(request, task)
+        return _defined(request, task)
 
 
 class PauseTask(ApiView):

@@ -9,7 +9,8 @@ from uuid import UUID
 from apps.console import reasons
 from apps.console.rows import Row, label, present, present_all, short_token
 from apps.console.wording import duration, first_line
-from apps.executions.models import Attempt, Execution, ExecutionEvent
+from apps.executions import selectors
+from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress
 from apps.executions.states import Outcome, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
@@ -43,6 +44,7 @@ class Detail:
     execution: Execution
     row: Row
     timeline: list[Moment]
+    progress: Progress | None
     parameters: str
     result: str | None
     error_title: str
@@ -51,7 +53,7 @@ class Detail:
 
 
 def read(principal: Principal, identity: UUID, *, now: datetime) -> Detail:
-    """The principal's execution of this id, in seven queries; NotFound otherwise."""
+    """The principal's execution of this id, in eight queries; NotFound otherwise."""
     rows = Execution.objects.with_id(identity).select_related("task_version")
     execution = scoped_get(rows, principal, what="execution", id=identity)
     evidence = reasons.gather(principal, [execution], now=now)
@@ -63,6 +65,7 @@ def read(principal: Principal, identity: UUID, *, now: datetime) -> Detail:
         execution=execution,
         row=present(execution, evidence),
         timeline=_timeline(execution, list(attempts), list(events)),
+        progress=selectors.progress_of(execution),
         parameters=readable(execution.parameters),
         result=None if execution.result is None else readable(execution.result),
         error_title=reasons.error_line(execution.error),

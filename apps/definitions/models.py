@@ -29,6 +29,9 @@ class Task(models.Model):
     handler = models.JSONField()
     parameters = models.JSONField(default=dict, blank=True)
     timeout_seconds = models.IntegerField(default=300)
+    timeouts = models.JSONField(
+        default=dict, blank=True, help_text="queue_seconds, total_seconds, heartbeat_seconds; absent: none"
+    )
     retry_policy = models.JSONField()
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")

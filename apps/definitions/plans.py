@@ -49,6 +49,7 @@ def plan_of(task: Task) -> dict[str, Any]:
         "class_index": int(ExecutionClass.of_priority(task.priority)),
         "priority": task.priority,
         "overlap": overlap,
+        "queue_seconds": task.timeouts.get("queue_seconds"),
         "slot_key": None if overlap is Overlap.ALLOW_ALL else f"task:{task.id}",
     }
 

@@ -8,6 +8,8 @@ from apps.definitions import json_values
 from apps.definitions.models import OVERLAP_POLICIES
 from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import ONE_SHOT_GRACE
+from apps.definitions.timeouts import read_timeouts
+from apps.executions import handler_signatures
 from apps.executions.handler_spec import validate_handler
 from apps.executions.retry import RetryPolicy
 from chronoweb.runtime.config import config
@@ -22,12 +24,13 @@ DEFAULTS: dict[str, Any] = {
     "catchup_seconds": 3600,
     "parameters": {},
     "timeout_seconds": 300,
+    "timeouts": {},
     "retry_policy": {},
 }
 REQUIRED = ("name", "schedule", "handler")
 FIELDS = (
     *("name", "description", "tags", "priority", "schedule", "strict_timing", "overlap_policy", "catchup_seconds"),
-    *("handler", "parameters", "timeout_seconds", "retry_policy"),
+    *("handler", "parameters", "timeout_seconds", "timeouts", "retry_policy"),
 )
 """In the order in which the API shows them."""
 
@@ -44,7 +47,8 @@ def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None 
 
     A field that is absent or null takes its default. now: the database's, aware. before: the document in force, when
     it is an edit: a schedule or handler that stays as it was is not judged anew, so that a one-shot that has fired,
-    or a webhook whose host has moved, can still be renamed. Raises InvalidInputs with JSON pointers.
+    or a webhook whose host has moved, can still be renamed; nor are parameters that were accepted with that handler.
+    Raises InvalidInputs with JSON pointers.
     """
     if not isinstance(data, Mapping):
         raise InvalidInputs([InvalidInput("", data, "a task is a JSON object", ", ".join(FIELDS))])
@@ -61,11 +65,23 @@ def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None 
         "handler": reader.kept("handler", before) or reader.handler(),
         "parameters": reader.parameters(),
         "timeout_seconds": reader.whole("timeout_seconds", 1, MAX_TIMEOUT_SECONDS),
+        "timeouts": reader.nested("timeouts", read_timeouts),
         "retry_policy": reader.nested("retry_policy", lambda given: RetryPolicy.parse(given).to_json()),
     }
+    if before is None or any(values[name] != before[name] for name in ("handler", "parameters")):
+        reader.errors += _misfits(values["handler"], values["parameters"])
     if reader.errors:
         raise InvalidInputs(reader.errors)
     return values
+
+
+def _misfits(handler: Any, parameters: Any) -> list[InvalidInput]:
+    """Where the parameters do not fit the handler's function, if that is known here."""
+    if handler is None or handler["type"] != "python" or not isinstance(parameters, Mapping):
+        return []
+    signature = handler_signatures.signature_of(handler["name"])
+    found = [] if signature is None else handler_signatures.misfits(signature, parameters)
+    return [InvalidInput(f"/parameters{e.pointer}", e.value, e.problem, e.legal) for e in found]
 
 
 def check_parameters(value: Any, pointer: str) -> InvalidInput | None:

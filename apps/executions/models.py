@@ -78,6 +78,9 @@ class Execution(models.Model):
     slot_key = models.TextField(null=True, help_text="which slot it needs; NULL: none")
     idempotency_key = models.TextField()
     rerun_of = models.UUIDField(null=True)
+    queue_seconds = models.IntegerField(
+        null=True, help_text="how long after run_at it may be dispatched; NULL: for ever"
+    )
     traceparent = models.TextField(null=True)
     payload = models.JSONField(null=True, help_text="parameters; NULL: the version's own")
     result = models.JSONField(null=True)
@@ -163,6 +166,35 @@ class Outstanding(models.Model):
 
     def __str__(self) -> str:
         return str(self.execution_id)
+
+
+class Progress(models.Model):
+    """What running attempts say: how far they are, and what they leave for the next attempt. Gone when it rests."""
+
+    execution_id = models.UUIDField(primary_key=True)
+    scheduled_at = models.DateTimeField()
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    token = models.BigIntegerField(help_text="of the attempt that wrote last")
+    done = models.FloatField(null=True)
+    total = models.FloatField(null=True)
+    said_at = models.DateTimeField(null=True, help_text="of done and total")
+    checkpoint = models.TextField(null=True, help_text="JSON, for the next attempt")
+    checkpointed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "progress"
+
+    def __str__(self) -> str:
+        return f"{self.execution_id}: {self.text}"
+
+    @property
+    def text(self) -> str:
+        """`64 of 100`; empty while nothing was said but a checkpoint left."""
+        if self.done is None:
+            return ""
+        return f"{self.done:,.12g}" if self.total is None else f"{self.done:,.12g} of {self.total:,.12g}"
 
 
 class Slot(models.Model):

@@ -95,6 +95,7 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
             "priority": plan["priority"],
             "overlap": int(plan["overlap"]),
             "slot_key": plan["slot_key"],
+            "queue_seconds": plan["queue_seconds"],
             "actor": actor,
         }
         written += len(connection.execute(named_sql("rewrite_pending", day), parameters).fetchall())

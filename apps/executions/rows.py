@@ -28,6 +28,7 @@ class NewExecution:
     status: Status = Status.SCHEDULED
     hold: Hold = Hold.NONE
     rerun_of: bytes | None = None
+    queue_seconds: int | None = None
 
 
 class Preloaded(NamedTuple):
@@ -89,6 +90,8 @@ class Claimed(NamedTuple):
     nominal_at_us: int | None
     payload: str | None
     idempotency_key: str
+    left_behind: str | None = None
+    """An earlier attempt's checkpoint as JSON text; empty: it said something and left none; None: neither."""
 
 
 class VersionRow(NamedTuple):
@@ -116,6 +119,17 @@ class Finish:
     result: bytes | None = None
     error: bytes | None = None
     fingerprint: bytes | None = None
+
+
+@dataclass(slots=True)
+class Note:
+    """What a running attempt says. done, total: None when there is nothing new; checkpoint: JSON text, likewise."""
+
+    id: bytes
+    token: int
+    done: float | None = None
+    total: float | None = None
+    checkpoint: bytes | None = None
 
 
 class WorkerLoad(NamedTuple):

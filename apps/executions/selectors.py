@@ -6,8 +6,16 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from apps.executions import ids
-from apps.executions.models import Attempt, DeadLetter, Execution, ExecutionEvent, ExecutionQuerySet, Outstanding
-from apps.executions.states import ACTIVE, Status
+from apps.executions.models import (
+    Attempt,
+    DeadLetter,
+    Execution,
+    ExecutionEvent,
+    ExecutionQuerySet,
+    Outstanding,
+    Progress,
+)
+from apps.executions.states import ACTIVE, RESTING, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
@@ -93,6 +101,11 @@ def attempts_of(found: Execution) -> Sequence[Attempt]:
     """Every attempt, in order; releases included."""
     rows = Attempt.objects.filter(scheduled_at=found.scheduled_at, execution_id=found.id)
     return list(rows.order_by("token", "attempt"))
+
+
+def progress_of(found: Execution) -> Progress | None:
+    """What its attempts have said so far; None for what has said nothing, or rests."""
+    return None if found.state in RESTING else Progress.objects.filter(execution_id=found.id).first()
 
 
 def events_of(found: Execution) -> Sequence[ExecutionEvent]:

@@ -128,6 +128,7 @@ def _rerun_of(execution: Execution, now_ms: int) -> NewExecution:
         idempotency_key=str(UUID(bytes=identity)),
         payload=None if execution.payload is None else json.dumps(execution.payload).encode(),
         rerun_of=execution.id.bytes,
+        queue_seconds=execution.queue_seconds,
     )
 
 

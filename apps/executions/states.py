@@ -65,6 +65,7 @@ TRANSITIONS: tuple[Transition, ...] = (
         (Status.SKIPPED,),
         "overlap skip, DAG condition or rule, misfire",
     ),
+    *_rows((Status.PRELOADED,), (Status.DEAD_LETTER,), "dispatcher: it has waited longer than its queue_seconds"),
     *_rows((Status.DISPATCHED,), (Status.RUNNING,), "worker: claim with that token"),
     *_rows(
         (Status.DISPATCHED, Status.RUNNING),

@@ -18,6 +18,7 @@ from apps.executions.rows import (
     Dispatched,
     Finish,
     NewExecution,
+    Note,
     Preloaded,
     TenantLimit,
     VersionRow,
@@ -80,6 +81,7 @@ def insert(connection: psycopg.Connection, rows: Sequence[NewExecution]) -> set[
         "keys": texts([r.idempotency_key.encode() for r in rows]),
         "payloads": texts([r.payload for r in rows]),
         "rerun_of": texts([None if r.rerun_of is None else r.rerun_of.hex().encode() for r in rows]),
+        "queue_seconds": int8s([r.queue_seconds for r in rows]),
     }
     return set(_ids(connection, named_sql("insert_executions"), parameters))
 
@@ -324,6 +326,51 @@ def note_started(connection: psycopg.Connection, running: Sequence[tuple[bytes, 
         connection.execute(named_sql("note_started", day), parameters)
 
 
+def note_progress(connection: psycopg.Connection, notes: Sequence[Note], *, worker_id: int) -> set[bytes]:
+    """Keep what running attempts say; returns the ids that were this worker's still. `notes` must be sorted by id."""
+    written: set[bytes] = set()
+    for day, positions in ids.by_day([note.id for note in notes]):
+        group = [notes[p] for p in positions]
+        identities = [note.id for note in group]
+        parameters = {
+            "ids": uuids(identities),
+            "scheduled": _scheduled(identities),
+            "tokens": int8s([note.token for note in group]),
+            "done": [note.done for note in group],
+            "total": [note.total for note in group],
+            "checkpoints": texts([note.checkpoint for note in group]),
+            "worker": worker_id,
+        }
+        written.update(_ids(connection, named_sql("note_progress", day), parameters))
+    return written
+
+
+def forget_progress(connection: psycopg.Connection, identities: list[bytes]) -> None:
+    """Drop what attempts of these executions said, of those that rest."""
+    for day, group in _groups(identities):
+        parameters = {"ids": uuids(group), "scheduled": _scheduled(group)}
+        connection.execute(named_sql("forget_progress", day), parameters)
+
+
+def first_starts(connection: psycopg.Connection, begun: Sequence[tuple[bytes, int]]) -> dict[bytes, int]:
+    """When the first counted attempt of each execution began (microseconds); what has had none is missing.
+
+    begun: (id, number of the attempt after which attempts count).
+    """
+    found: dict[bytes, int] = {}
+    for day, positions in ids.by_day([identity for identity, _ in begun]):
+        group = [begun[p] for p in positions]
+        identities = [identity for identity, _ in group]
+        parameters = {
+            "ids": uuids(identities),
+            "scheduled": _scheduled(identities),
+            "after": int8s([after for _, after in group]),
+        }
+        cursor = connection.cursor(binary=True)
+        found.update(cursor.execute(named_sql("first_starts", day), parameters).fetchall())
+    return found
+
+
 def to_cancel(connection: psycopg.Connection, *, worker_id: int) -> list[bytes]:
     """What this worker runs and is asked to stop."""
     return _ids(connection, named_sql("to_cancel"), {"worker": worker_id})
@@ -452,6 +499,11 @@ def free_slots_with_waiters(connection: psycopg.Connection, *, limit: int) -> li
 def remove_leaked_slots(connection: psycopg.Connection) -> list[str]:
     """Give back slots of what has ended; returns their keys."""
     return [row[0] for row in connection.execute(named_sql("remove_leaked_slots"))]
+
+
+def forget_leaked_progress(connection: psycopg.Connection) -> int:
+    """Drop what attempts said of executions that rest; returns how many there were."""
+    return len(connection.execute(named_sql("forget_leaked_progress")).fetchall())
 
 
 def _groups(identities: list[bytes]) -> Iterable[tuple[int, list[bytes]]]:

@@ -204,6 +204,7 @@ class Watchdog:
         leaked = len(store.remove_leaked_slots(links.ledger))
         keys = store.free_slots_with_waiters(links.scan, limit=_CHUNK)
         woken = len(store.wake_waiters(links.ledger, keys)) if keys else 0
+        store.forget_leaked_progress(links.ledger)
         return leaked + woken + store.remove_orphans(links.ledger, seconds=_ORPHAN_SECONDS)
 
     def _reclaim(

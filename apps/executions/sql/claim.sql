@@ -1,6 +1,7 @@
 -- name: claim
 -- Begin what was sent to this worker, under the token that it was sent with. Asked twice (its first answer was
 -- lost), it answers again without counting the attempt again. What is held or to be cancelled is not claimed.
+-- left_behind: the checkpoint of an earlier attempt; empty when that left none but has said something.
 UPDATE {executions} e SET
     status = {RUNNING},
     worker_id = %(worker)s,
@@ -19,7 +20,8 @@ WHERE e.scheduled_at = v.s AND e.id = v.id
 RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_id, e.slot_key,
     (extract(epoch FROM e.run_at) * 1000000)::bigint AS run_at_us,
     (extract(epoch FROM e.nominal_at) * 1000000)::bigint AS nominal_at_us,
-    e.payload::text AS payload, e.idempotency_key
+    e.payload::text AS payload, e.idempotency_key,
+    (SELECT coalesce(p.checkpoint, '') FROM progress p WHERE p.execution_id = e.id) AS left_behind
 
 -- name: adopt
 -- Messages that were sent to another worker's inbox have come to this one (a partition moved): what is reclaimed with

@@ -1,7 +1,7 @@
 -- name: dispatch
 -- Send one day's popped executions to workers; those of a shard whose epoch is stale are left alone.
 -- g keeps the shards that this process still holds; l locks in key order and judges; r ranks the rivals for one slot;
--- t takes slots; d decides; u is the only write of the status. What another transaction holds is skipped and comes
+-- t takes slots; d decides (verdict -1: not due yet, -2: it has waited too long); u is the only write of the status. What another transaction holds is skipped and comes
 -- back at the next tick.
 WITH g AS MATERIALIZED (
     SELECT h.shard, h.epoch FROM unnest(%(held_shards)s, %(held_epochs)s) h(shard, epoch)
@@ -15,6 +15,7 @@ WITH g AS MATERIALIZED (
                  WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
                    AND NOT (h.reason = {HOLD_PAUSED} AND e.origin IN ({ORIGIN_MANUAL}, {ORIGIN_RERUN}))
                  ORDER BY h.reason DESC LIMIT 1),
+                CASE WHEN e.run_at + e.queue_seconds * interval '1 second' < clock_timestamp() THEN -2 END,
                 {HOLD_NONE})
         END AS verdict,
         coalesce((SELECT s.execution_id = e.id FROM slots s WHERE s.key = e.slot_key AND s.n = 0), false) AS holds_slot
@@ -41,6 +42,7 @@ WITH g AS MATERIALIZED (
     SELECT r.scheduled_at, r.id, r.worker_id, r.epoch, r.verdict,
         CASE
             WHEN r.verdict = {HOLD_DELETED} THEN {CANCELLED}
+            WHEN r.verdict = -2 THEN {DEAD_LETTER}
             WHEN r.verdict <> 0 THEN {SCHEDULED}
             WHEN r.slot_key IS NULL OR r.id IN (SELECT execution_id FROM t) THEN {DISPATCHED}
             WHEN r.overlap = {OVERLAP_SKIP} THEN {SKIPPED}
@@ -54,7 +56,7 @@ WITH g AS MATERIALIZED (
     UPDATE {executions} e SET
         status = d.target,
         hold = CASE
-            WHEN d.target = {CANCELLED} THEN {HOLD_NONE}
+            WHEN d.target IN ({CANCELLED}, {DEAD_LETTER}) THEN {HOLD_NONE}
             WHEN d.verdict > 0 THEN d.verdict
             WHEN d.verdict = 0 AND d.target = {SCHEDULED} THEN {HOLD_OVERLAP}
             ELSE {HOLD_NONE} END,
@@ -64,11 +66,13 @@ WITH g AS MATERIALIZED (
         dispatched_at = CASE WHEN d.target = {DISPATCHED} THEN clock_timestamp() ELSE e.dispatched_at END,
         finished_at = CASE WHEN d.target IN {IN_RESTING} THEN clock_timestamp() END,
         wake_at = CASE WHEN d.verdict = -1 THEN e.run_at END,
+        error = CASE WHEN d.target = {DEAD_LETTER} THEN jsonb_build_object('type', 'QueueTimeout', 'message',
+            'not dispatched within queue_seconds (' || e.queue_seconds || ' s) of its time') ELSE e.error END,
         version = e.version + 1
     FROM d
     WHERE e.scheduled_at = d.scheduled_at AND e.id = d.id
     RETURNING e.id, e.scheduled_at, e.run_at, e.token, e.status, e.hold, e.worker_id, e.class, e.tenant_id,
-        e.slot_key, e.overlap
+        e.task_id, e.slot_key, e.overlap
 ), o AS (
     INSERT INTO outstanding (execution_id, scheduled_at, worker_id, class, tenant_id, token, dispatched_at)
     SELECT id, scheduled_at, worker_id, class, tenant_id, token, clock_timestamp() FROM u
@@ -80,13 +84,20 @@ WITH g AS MATERIALIZED (
     SELECT slot_key, scheduled_at, id FROM u WHERE status = {SCHEDULED} AND hold = {HOLD_OVERLAP}
     ON CONFLICT DO NOTHING
 ), f AS (
-    DELETE FROM slots s USING u WHERE u.status = {CANCELLED} AND s.key = u.slot_key AND s.execution_id = u.id
+    DELETE FROM slots s USING u
+    WHERE u.status IN ({CANCELLED}, {DEAD_LETTER}) AND s.key = u.slot_key AND s.execution_id = u.id
+), q AS (
+    INSERT INTO dead_letters (execution_id, scheduled_at, tenant_id, task_id, fingerprint, since)
+    SELECT id, scheduled_at, tenant_id, task_id, 'QueueTimeout', clock_timestamp() FROM u
+    WHERE status = {DEAD_LETTER}
+    ON CONFLICT (execution_id) DO NOTHING
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, {PRELOADED}, status, token, 'dispatcher',
-        CASE WHEN status = {SKIPPED} THEN 'overlap: an earlier execution of the task still runs'
-             ELSE 'the task was deleted' END
-    FROM u WHERE status IN ({SKIPPED}, {CANCELLED})
+        CASE status WHEN {SKIPPED} THEN 'overlap: an earlier execution of the task still runs'
+                    WHEN {DEAD_LETTER} THEN 'queue timeout: it waited longer than queue_seconds'
+                    ELSE 'the task was deleted' END
+    FROM u WHERE status IN ({SKIPPED}, {CANCELLED}, {DEAD_LETTER})
 )
 SELECT id, token, status, worker_id, class, tenant_id, slot_key, overlap,
     (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us

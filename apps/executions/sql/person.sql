@@ -86,6 +86,7 @@ WITH u AS (
         priority = %(priority)s,
         overlap = %(overlap)s,
         slot_key = %(slot_key)s,
+        queue_seconds = %(queue_seconds)s,
         version = e.version + 1
     FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(runs)s, %(holds)s, %(reasons)s)
         v(id, s, source, run, hold, reason)

@@ -87,7 +87,8 @@ def _module_names(sources: HandlerSources) -> list[str]:
         from django.apps import apps
         from django.utils.module_loading import module_has_submodule
 
-        django.setup()
+        if not apps.ready:
+            django.setup()
         names += [
             f"{config.name}.tasks"
             for config in apps.get_app_configs()
