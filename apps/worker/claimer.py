@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from apps.executions import feed, ids, store
 from apps.executions.rows import Claimed
 from apps.worker.backlog import Backlog, Waiting
+from apps.worker.jobs import Assignment
 from apps.worker.ledger_thread import LedgerThread
 from apps.worker.starter import Starter
 from apps.worker.versions import Versions
@@ -107,13 +108,19 @@ class Claimer(LedgerThread):
         self._versions.load(connection, {claimed.version_id for claimed in got})
         for claimed in got:
             self._running[claimed.id, claimed.token] = claimed
-        self._starter.add([(claimed.run_at_us, self._versions.assignment(claimed)) for claimed in got])
+        self._starter.add(self._assignments(connection, got))
         self.claimed += len(got)
         CLAIMED.inc(len(got))
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed in got)
         if len(got) < len(batch):
             begun = {claimed.id for claimed in got}
             self._give_back(connection, [waiting for waiting in batch if waiting[1] not in begun])
+
+    def _assignments(self, connection: psycopg.Connection, got: list[Claimed]) -> list[tuple[int, Assignment]]:
+        limited = [(c.id, after) for c in got if (after := self._versions.counts_after(c)) is not None]
+        starts = store.first_starts(connection, limited) if limited else {}
+        now = self._clock.now_us() if limited else 0
+        return [(c.run_at_us, self._versions.assignment(c, first_start_us=starts.get(c.id), now_us=now)) for c in got]
 
     def _give_back(self, connection: psycopg.Connection, refused: list[Waiting]) -> None:
         released = store.release(

@@ -13,13 +13,14 @@ import psycopg
 from prometheus_client import Counter, Histogram
 
 from apps.executions import feed, ids, store
-from apps.executions.rows import Claimed, Finish, Whereabouts
-from apps.executions.states import Outcome, Status
+from apps.executions.rows import Claimed, Finish
+from apps.executions.states import RESTING, Outcome, Status
 from apps.worker.jobs import RunResult
 from apps.worker.ledger_thread import LedgerThread
 from apps.worker.load import LoadMeter
 from apps.worker.verdict import decide
 from apps.worker.versions import Versions
+from apps.worker.zombies import look_again
 from chronoweb.runtime import faults, wakeup
 from chronoweb.runtime.database_clock import DatabaseClock
 
@@ -41,11 +42,13 @@ LATENESS = Histogram(
     "Start of an attempt after it was due",
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60),
 )
-ZOMBIES = Counter("chronoweb_zombie_writes_suppressed_total", "Writes under a token that was no longer ours")
 
 
 class Completer(LedgerThread):
-    """A thread with a connection of its own. `on_zombie` is told when this worker turns out to be given up."""
+    """A thread with a connection of its own. `on_zombie` is told when this worker turns out to be given up.
+
+    has_left: whether an attempt said something while it ran, which goes when its execution rests.
+    """
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class Completer(LedgerThread):
         load: LoadMeter,
         on_zombie: Callable[[str], None],
         on_free: Callable[[], None],
+        has_left: Callable[[tuple[bytes, int]], bool] = lambda _: False,
     ) -> None:
         super().__init__("completer", url)
         self._worker_id = worker_id
@@ -67,6 +71,7 @@ class Completer(LedgerThread):
         self._load = load
         self._on_zombie = on_zombie
         self._on_free = on_free
+        self._has_left = has_left
         self._ended: list[RunResult] = []
         self._writing: list[tuple[Claimed, Finish]] = []
         self._lock = threading.Lock()
@@ -143,24 +148,17 @@ class Completer(LedgerThread):
         """
         ends = [finish for _, finish in refused]
         written = store.attempts_written(connection, ends, worker_id=self._worker_id)
-        where = {w.id: w for w in store.states_of(connection, [end.id for end in ends])}
-        for _, finish in refused:
-            if (finish.id, finish.token) in written or self._is_mine(where.get(finish.id), finish):
-                continue
-            ZOMBIES.inc()
-            logger.warning(
-                "a write of a lost lease was suppressed",
-                extra={"action": "worker.zombie", "execution": finish.id.hex(), "token": finish.token},
-            )
-            self._on_zombie(f"execution {finish.id.hex()} is held under a higher token than {finish.token}")
-
-    def _is_mine(self, where: Whereabouts | None, finish: Finish) -> bool:
-        return where is not None and where.token == finish.token and where.status != Status.RUNNING
+        left = [(end.id, end.token) for end in ends if (end.id, end.token) not in written]
+        if left:
+            look_again(connection, left, self._on_zombie)
 
     def _note(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> None:
         """What follows a write: metrics, the feed, waiters of slots, the preloader for what is to be tried again."""
-        freed, again = [], False
+        freed, spoken, again = [], [], False
         for claimed, finish in batch:
+            has_left = self._has_left((finish.id, finish.token)) or claimed.left_behind is not None
+            if has_left and finish.target in RESTING:
+                spoken.append(finish.id)
             self._running.pop((finish.id, finish.token), None)
             FINISHED.labels(finish.outcome.word).inc()
             if finish.started_us is not None:
@@ -170,6 +168,8 @@ class Completer(LedgerThread):
                 freed.append(claimed.slot_key)
         self._load.ended([finish.outcome for _, finish in batch])
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed, _ in batch)
-        # A crash before this line costs a waiter one pass of the watchdog.
+        # A crash before these lines costs a waiter, or what was said, one pass of the watchdog.
+        if spoken:
+            store.forget_progress(connection, spoken)
         if (freed and store.wake_waiters(connection, freed)) or again:
             wakeup.preloader.wake()

@@ -1,7 +1,8 @@
 """The worker: receives what was dispatched to it, claims, runs, and writes how it ended.
 
-The main thread receives; the claimer, the starter, the runner, the completer and the presence have a thread each.
-SIGTERM drains: nothing more is received, what fits in the grace is finished, the rest is given back uncounted.
+The main thread receives; the claimer, the starter, the runner, the recorder, the completer and the presence have a
+thread each. SIGTERM drains: nothing more is received, what fits in the grace is finished, long attempts are asked to
+leave a checkpoint, the rest is given back uncounted. A second signal ends the grace.
 """
 
 import logging
@@ -20,9 +21,11 @@ from apps.worker.claimer import Claimer
 from apps.worker.completer import Completer
 from apps.worker.envelope import WORKER_HEADER, EnvelopeError, decode
 from apps.worker.handlers.sources import HandlerSources
+from apps.worker.jobs import Assignment, RunResult
 from apps.worker.live_state import LiveState
 from apps.worker.load import LoadMeter
 from apps.worker.presence import Presence
+from apps.worker.recorder import Recorder
 from apps.worker.runner import Runner
 from apps.worker.starter import Starter
 from apps.worker.versions import Versions
@@ -56,6 +59,7 @@ class Worker:
     name: str = NAME
     _running: dict[tuple[bytes, int], Claimed] = field(default_factory=dict)
     _told_started: set[bytes] = field(default_factory=set)
+    _unreleased: list[tuple[bytes, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.id, connection = presence.register(self.addresses, self.config, slots=self.slots)
@@ -65,6 +69,7 @@ class Worker:
         self.load = LoadMeter()
         self.receiver = self.addresses.receiver(self.id, self.config)
         self._connect_parts(connection)
+        self.recorder.start()
         self.runner.start()
         self.starter.start()
         self.completer.start()
@@ -73,6 +78,9 @@ class Worker:
         logger.info("worker registered", extra={"action": "worker.registered", "worker": self.id})
 
     def _connect_parts(self, connection: psycopg.Connection) -> None:
+        self.recorder = Recorder(
+            worker_id=self.id, url=self.addresses.database_url, running=self._running, on_zombie=self._give_up
+        )
         self.completer = Completer(
             worker_id=self.id,
             url=self.addresses.database_url,
@@ -82,13 +90,17 @@ class Worker:
             load=self.load,
             on_zombie=self._give_up,
             on_free=lambda: self.claimer.wake(),
+            has_left=self.recorder.has_left,
         )
         self.runner = Runner(
             slots=self.slots,
-            on_results=self.completer.ended,
+            on_results=self._ended,
             sources=HandlerSources(playground=str(settings.BASE_DIR / "playground" / "tasks.py")),
             allowed_networks=self.config.outbound_allowed_networks,
             floor=self.slots,
+            notes=self.recorder,
+            cancel_grace_seconds=self.config.cancel_grace_seconds,
+            long_seconds=self.config.drain_long_seconds,
         )
         self.starter = Starter(self.runner.submit, self.clock)
         self.claimer = Claimer(
@@ -116,7 +128,7 @@ class Worker:
 
     def run_once(self) -> Result:
         """Receive once, and see that every part is alive."""
-        for part in (self.claimer, self.starter, self.completer, self.runner, self.presence):
+        for part in (self.claimer, self.starter, self.completer, self.recorder, self.runner, self.presence):
             if not part.alive:
                 self.stop.requested.set()
                 raise RuntimeError(f"the worker's {type(part).__name__.lower()} has ended; the worker ends with it")
@@ -147,14 +159,28 @@ class Worker:
         unclaimed = self.backlog.clear() + self.claimer.unclaimed()
         give_back = [(identity, token) for _, identity, token in unclaimed]
         give_back += [(a.execution_id, a.token) for a in self.starter.close()]
-        grace = 0.0 if self.stop.hurry.is_set() else self.config.drain_grace_seconds
-        give_back += [(a.execution_id, a.token) for a in self.runner.drain(grace)]
+        self._release_now(give_back)
+        self._drain()
+        self.recorder.stop(_FLUSH_SECONDS)
         self.completer.stop(_FLUSH_SECONDS)
-        self._release(give_back)
+        self._release(self._unreleased)
         self._release_unread()
         self.runner.close()
         self.receiver.close()
         self.presence.close()
+
+    def _drain(self) -> None:
+        """What is handed back goes on elsewhere while the rest still ends here."""
+
+        def give_back(handed_back: list[Assignment]) -> None:
+            self.recorder.ended(handed_back)
+            self._release_now([(a.execution_id, a.token) for a in handed_back])
+
+        self.runner.drain(self.config.drain_grace_seconds, hurry=self.stop.hurry, give_back=give_back)
+
+    def _ended(self, results: list[RunResult]) -> None:
+        self.recorder.ended([result.assignment for result in results])
+        self.completer.ended(results)
 
     def _take(self, message: transport.Incoming) -> int:
         try:
@@ -172,6 +198,14 @@ class Worker:
     def _adopt(self, identities: list[bytes], tokens: list[int]) -> None:
         with postgres.connect("worker-adopt", url=self.addresses.database_url) as connection:
             store.adopt(connection, identities, tokens, worker_id=self.id)
+
+    def _release_now(self, give_back: list[tuple[bytes, int]]) -> None:
+        """Give back; where PostgreSQL is away just now, at the end of the drain."""
+        try:
+            self._release(give_back)
+        except psycopg.OperationalError as error:
+            self._unreleased += give_back
+            logger.warning("not given back yet", extra={"action": "worker.ledger_away", "error": str(error)})
 
     def _release(self, give_back: list[tuple[bytes, int]]) -> None:
         if not give_back:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from apps.executions.states import Outcome
+from apps.worker import limits
 from apps.worker.handlers.command import CommandStarter
 from apps.worker.handlers.python import call, call_async, entry_of
 from apps.worker.handlers.registry import Handler
 from apps.worker.handlers.report import make_error
 from apps.worker.handlers.webhook import WebhookCaller
+from apps.worker.inline_line import MakeLine
 from apps.worker.jobs import Job, Report
 from chronoweb.runtime.clock import Clock
 
@@ -84,7 +86,7 @@ async def _limited(job: Job, make: Callable[[], Coroutine[Any, Any, Report]], en
         async with limit:
             report = await make()
     except asyncio.CancelledError:
-        report = stopped_report(job, Outcome.CANCELLED)
+        report = stopped_report(job, Outcome.TIMED_OUT if job.stopped_silent else Outcome.CANCELLED)
     except TimeoutError:
         report = stopped_report(job, Outcome.TIMED_OUT)
     except Exception as problem:
@@ -97,19 +99,19 @@ async def _limited(job: Job, make: Callable[[], Coroutine[Any, Any, Report]], en
 
 def stopped_report(job: Job, outcome: Outcome, *, abandoned: bool = False) -> Report:
     """The report of a job that was stopped from outside, with what it had gathered until then."""
+    end = "; it could not be stopped and was abandoned" if abandoned else " and was stopped"
     if outcome is Outcome.TIMED_OUT:
-        kind, text = "TimedOut", f"ran longer than timeout_seconds ({job.assignment.timeout_seconds:g} s)"
-    else:
-        kind, text = "Cancelled", "cancelled while it ran"
-    text += "; it could not be stopped and was abandoned" if abandoned else " and was stopped"
-    return Report(int(outcome), None, make_error(kind, text, **job.extra))
+        limit = limits.silent if job.stopped_silent else limits.timed_out
+        return Report(int(outcome), None, limit(job.assignment, end, **job.extra))
+    return Report(int(outcome), None, make_error("Cancelled", f"cancelled while it ran{end}", **job.extra))
 
 
 class InlineJobs:
     """Starts jobs that need no child. Used by the runner's thread; `ended` is called on other threads."""
 
-    def __init__(self, *, ended: Ended, clock: Clock, allowed_networks: tuple[str, ...]) -> None:
+    def __init__(self, *, ended: Ended, line: MakeLine, clock: Clock, allowed_networks: tuple[str, ...]) -> None:
         self._ended = ended
+        self._line = line
         self._clock = clock
         self._webhooks = WebhookCaller(allowed_networks=allowed_networks, clock=clock)
         self._commands = CommandStarter()
@@ -124,7 +126,7 @@ class InlineJobs:
 
         def run() -> None:
             entry = entry_of(job.seq, job.assignment, job.name)
-            self._ended(job, call(handler.function, entry, job.started_us / 1e6))
+            self._ended(job, call(handler.function, entry, job.started_us / 1e6, self._line(job)))
 
         threading.Thread(target=run, name=f"handler {job.name}", daemon=True).start()
 
@@ -135,7 +137,8 @@ class InlineJobs:
         if self._handlers_loop is None:
             self._handlers_loop = LoopThread("async handlers")
         job.holder = self._handlers_loop
-        self._handlers_loop.run(job, lambda: call_async(handler, entry, job.started_us / 1e6), self._ended)
+        line = self._line(job)
+        self._handlers_loop.run(job, lambda: call_async(handler, entry, job.started_us / 1e6, line), self._ended)
 
     def start_webhook(self, job: Job) -> None:
         self._begin(job, GRACE_SECONDS)

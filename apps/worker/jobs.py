@@ -1,10 +1,14 @@
 """What passes between the worker, the runner and whatever runs the work."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from apps.executions.states import Outcome
+
+Asked = Literal["cancel", "drain"]
+Answer = Callable[[str | None], None]
+"""None: it is kept. Text: why it is not."""
 
 
 @dataclass(slots=True)
@@ -23,6 +27,14 @@ class Assignment:
     nominal_at_us: int | None
     scheduled_at_us: int
     idempotency_key: str
+    checkpoint_json: bytes | None = None
+    """What the last attempt left."""
+    heartbeat_seconds: float | None = None
+    total_seconds: float | None = None
+    first_start_us: int | None = None
+    """Of an execution with total_seconds: when its first attempt began, by the database's clock; None: not yet."""
+    total_is_nearer: bool = False
+    """Whether timeout_seconds is what is left of total_seconds, and not the limit of one attempt."""
 
 
 @dataclass(slots=True)
@@ -75,3 +87,35 @@ class Job:
     """Seconds that it was expected to take when it was handed to a child."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What a command or webhook had gathered when it was stopped; goes into the error."""
+    asked: Asked | None = None
+    """Why the handler was asked to stop."""
+    listening: bool = False
+    """Whether a handler outside children has looked if it is asked, or has said something."""
+    stop_at: float | None = None
+    """Monotonic seconds at which a job that was asked is stopped."""
+    said: tuple[float, float | None] | None = None
+    """(done, total) that was said last."""
+    heard_at: float | None = None
+    """Monotonic seconds of its last word; None while it has said nothing."""
+    passed_on_at: float = 0.0
+    """Monotonic seconds at which its progress was last passed on."""
+    stopped_silent: bool = False
+    """Whether it is being stopped because it has been silent for too long."""
+    unkept: int = 0
+    """Checkpoints that are being written."""
+    checkpointed: bool = False
+
+    def silent(self, now: float) -> bool:
+        """Whether a handler that used to say something has been silent for too long; waiting for us is not silence."""
+        limit = self.assignment.heartbeat_seconds
+        return limit is not None and self.heard_at is not None and not self.unkept and now - self.heard_at > limit
+
+
+class NoteTaker(Protocol):
+    """Who writes down what running attempts say. Called by the runner's thread; must not block."""
+
+    def progressed(self, said: list[tuple[Assignment, float, float | None]]) -> None:
+        """(attempt, done, total); the last word of each counts."""
+
+    def keep(self, assignment: Assignment, text: bytes, answer: Answer) -> None:
+        """Commit a checkpoint, then call `answer`, on whatever thread."""

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 _REPORT_SECONDS = 0.05
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 3.0
+_SIGN_OFF_SECONDS = 1.0
 
 
 def register(addresses: Addresses, config: Config, *, slots: int) -> tuple[int, psycopg.Connection]:
@@ -85,6 +86,7 @@ class Presence:
         self._redis: redis.Redis | None = None
         self._states: LiveStates | None = None
         self._stop = threading.Event()
+        self._told_draining = threading.Event()
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
 
     def start(self) -> None:
@@ -100,9 +102,9 @@ class Presence:
         self._received_at = self._clock.monotonic()
 
     def draining(self) -> None:
-        """Take no more work: the dispatcher is told at once, the row at the next heartbeat."""
+        """Take no more work: the dispatcher is told at once, the row within a moment."""
         self._state = "draining"
-        self._beat_at = float("-inf")
+        self._beat_at = self._looked_at = float("-inf")
         try:
             self._live_states().withdraw(self.worker_id)
         except redis.RedisError:
@@ -110,6 +112,8 @@ class Presence:
 
     def close(self) -> None:
         """The worker has ended in order."""
+        if self.alive:
+            self._told_draining.wait(_SIGN_OFF_SECONDS)
         self._stop.set()
         self._thread.join(timeout=5)
         try:
@@ -143,14 +147,16 @@ class Presence:
         # Without the lock this worker looks dead as soon as the server has buried its last session.
         self._locked = self._locked or _lock(self._connection, self.worker_id)
         if now - self._beat_at >= self._config.heartbeat_seconds:
-            self._beat_at = now
+            self._beat_at, state = now, self._state
             alive = store.heartbeat(
                 self._connection,
                 worker_id=self.worker_id,
-                state=self._state,
+                state=state,
                 lease_seconds=self._config.worker_lease_seconds,
                 load=self._measure(),
             )
+            if state == "draining":
+                self._told_draining.set()
             if not alive:
                 self._on_lost("the watchdog has given this worker up")
         self._each_second(self._connection)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from apps.executions.states import Outcome
+from apps.worker import limits
 from apps.worker.children.handle import ChildHandle
 from apps.worker.children.pool import ProcessPool
 from apps.worker.handlers.registry import REGISTRY, Handler, unknown_handler
 from apps.worker.handlers.report import make_error
 from apps.worker.handlers.sources import HandlerSources, load_all, load_playground
 from apps.worker.inline import GRACE_SECONDS, InlineJobs, stopped_report
-from apps.worker.jobs import Job, Report
+from apps.worker.jobs import Asked, Job, Report
 
 Refuse = Callable[[Job, Outcome, dict[str, Any]], None]
 
@@ -79,18 +80,36 @@ class Router:
         held = self._pool.held_count()
         self.load = Load(self._pool.busy() + len(self._running), held + len(self._running))
 
-    def stop(self, job: Job, now: float) -> None:
-        """Cancel a job wherever it is."""
+    def ask(self, job: Job, why: Asked) -> bool:
+        """Let a running handler know that it should stop; whether it looks out for that."""
         if isinstance(job.holder, ChildHandle):
+            begun, listening = self._pool.ask(job)
+        else:
+            begun, listening = job in self._running, job.listening
+        job.asked = why if begun else None
+        return begun and listening
+
+    def stop(self, job: Job, now: float, *, grace_seconds: float = 0.0) -> None:
+        """Cancel a job wherever it is. grace_seconds: for a handler that looks out for being asked to stop."""
+        if self.ask(job, "cancel") and grace_seconds:
+            job.stop_at = now + grace_seconds if job.stop_at is None else job.stop_at
+        elif isinstance(job.holder, ChildHandle):
             self._pool.cancel(job)
         elif job not in self._running:
             self._refuse(job, Outcome.CANCELLED, make_error("Cancelled", "cancelled before it began"))
         else:
             job.cancelled = True
-            job.give_up_at = min(job.give_up_at, now + GRACE_SECONDS if self._inline.cancel(job) else now)
+            self._end_inline(job, now)
 
     def overdue(self, now: float) -> list[tuple[Job, Report]]:
         """What runs in the worker itself and will not end in time: abandoned here, reported by the caller."""
+        for job in self._running:
+            if job.stop_at is not None and now >= job.stop_at and not job.cancelled:
+                job.cancelled = True
+                self._end_inline(job, now)
+            elif not job.stopped_silent and job.silent(now):
+                job.stopped_silent = True
+                self._end_inline(job, now)
         found = []
         for job in [job for job in self._running if now >= job.give_up_at]:
             self._running.discard(job)
@@ -98,6 +117,9 @@ class Router:
             outcome = Outcome.CANCELLED if job.cancelled else Outcome.TIMED_OUT
             found.append((job, stopped_report(job, outcome, abandoned=True)))
         return found
+
+    def _end_inline(self, job: Job, now: float) -> None:
+        job.give_up_at = min(job.give_up_at, now + GRACE_SECONDS if self._inline.cancel(job) else now)
 
     def leave(self, job: Job) -> None:
         """A job that ran in the worker has ended."""
@@ -114,7 +136,9 @@ class Router:
         waiting: deque[Job] = deque()
         while self._unrouted:
             job = self._unrouted.popleft()
-            if job.assignment.handler.get("type") != "python":
+            if job.assignment.timeout_seconds <= 0:
+                self._refuse(job, Outcome.TIMED_OUT, limits.no_time_left(job.assignment))
+            elif job.assignment.handler.get("type") != "python":
                 self._for_worker.append(job)
             elif isolations is None:
                 waiting.append(job)

@@ -17,9 +17,11 @@ from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.inline import InlineJobs
-from apps.worker.jobs import Assignment, Job, Report, RunResult
+from apps.worker.inline_line import InlineLine
+from apps.worker.jobs import Assignment, Job, NoteTaker, Report, RunResult
 from apps.worker.mailbox import Mailbox
 from apps.worker.routing import Router
+from apps.worker.sayings import Sayings
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["Assignment", "HandlerSources", "RunResult", "Runner"]
@@ -30,13 +32,16 @@ IDLE_SECONDS = 0.5
 OVERHEAD_SECONDS = 1e-4
 """What a job costs besides its handler: no child runs more than about 10,000 a second."""
 HAND_BACK_SECONDS = 10.0
+SLICE_SECONDS = 0.1
+"""A drain looks this often whether it must hurry."""
 
 
 class Runner:
     """At most `slots` things run at once; a child with a window of short jobs counts as one.
 
     floor: what `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may
-    reach although they are private.
+    reach although they are private. notes: who writes down what handlers say. cancel_grace_seconds: between asking a
+    handler that looks out for it and killing it. long_seconds: what runs for longer is asked at once in a drain.
     """
 
     def __init__(
@@ -47,6 +52,9 @@ class Runner:
         sources: HandlerSources | None = None,
         allowed_networks: Sequence[str] = (),
         floor: int = 0,
+        notes: NoteTaker | None = None,
+        cancel_grace_seconds: float = 0.0,
+        long_seconds: float = 300.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.slots = slots
@@ -63,9 +71,18 @@ class Runner:
         self._results: list[RunResult] = []
         self._handed_back: list[Assignment] = []
         self._closing = False
+        self._draining = False
+        self._cancel_grace = cancel_grace_seconds
+        self._long_us = int(long_seconds * 1e6)
+        self._sayings = Sayings(taker=notes, mailbox=self._mailbox, clock=clock)
         self._tick_at = 0.0
         self._thread = threading.Thread(target=self._serve, name="runner", daemon=True)
-        self.inline = InlineJobs(ended=self._inline_ended, clock=clock, allowed_networks=tuple(allowed_networks))
+        self.inline = InlineJobs(
+            ended=self._inline_ended,
+            line=lambda job: InlineLine(job, self._sayings, self._mailbox, clock),
+            clock=clock,
+            allowed_networks=tuple(allowed_networks),
+        )
         self.pool = ProcessPool(
             slots=slots, sources=sources or HandlerSources(), selector=self._selector, owner=self, clock=clock
         )
@@ -112,11 +129,14 @@ class Runner:
         return max(self.free(), can_run - outstanding, 0)
 
     def cancel(self, execution_id: bytes) -> bool:
-        """Stop it, or take it from the queue; its result follows. False if it is not here (any more)."""
+        """Stop it, or take it from the queue; its result follows. False if it is not here (any more).
+
+        Repeating it changes nothing, neither does it cut the grace short.
+        """
         with self._lock:
             jobs = list(self._by_id.get(execution_id, ()))
         if jobs:
-            self._mailbox.post(lambda: self._stop(jobs))
+            self._mailbox.post(lambda: self._stop(jobs, self._cancel_grace))
         return bool(jobs)
 
     def running(self) -> list[tuple[bytes, int]]:
@@ -125,18 +145,31 @@ class Runner:
             return []
         return self._mailbox.call(lambda: self.pool.running() + self._router.running_in_worker(), timeout_seconds=10)
 
-    def drain(self, deadline_seconds: float) -> list[Assignment]:
-        """Wait for everything submitted to end. What has not by the deadline is stopped and handed back.
+    def drain(
+        self,
+        grace_seconds: float,
+        *,
+        hurry: threading.Event | None = None,
+        give_back: Callable[[list[Assignment]], None] | None = None,
+    ) -> list[Assignment]:
+        """Wait for everything submitted to end. What has not by then is stopped and handed back.
 
-        Handed back are assignments that never began as well as those that were killed at the deadline; they
-        are not reported through `on_results`.
+        Long attempts, and those that have left a checkpoint, are asked to stop at once, all others shortly before the
+        end. Handed back are assignments that never began, that let themselves be interrupted, or that were killed at
+        the end; they are not reported through `on_results`, but to `give_back` on this thread as they come, or
+        returned. hurry: ends the grace.
         """
-        if self._wait_all(deadline_seconds):
-            return []
-        self._mailbox.post(self._hand_back)
-        self._wait_all(HAND_BACK_SECONDS)
-        handed_back, self._handed_back = self._handed_back, []
-        return handed_back
+        back: list[Assignment] = []
+        take = back.extend if give_back is None else give_back
+        hurry = hurry or threading.Event()
+        self._mailbox.post(self._begin_drain)
+        last_words = min(self._cancel_grace, grace_seconds / 2)
+        if not self._wait_all(grace_seconds - last_words, hurry, take):
+            self._mailbox.post(lambda: self._ask_to_drain(self._all_jobs()))
+            if not self._wait_all(last_words, hurry, take):
+                self._mailbox.post(self._hand_back)
+                self._wait_all(HAND_BACK_SECONDS, threading.Event(), take)
+        return back
 
     def close(self) -> None:
         """Kill what runs, forget what is queued, end the threads. Nothing more is reported."""
@@ -156,11 +189,30 @@ class Runner:
         if job.done:
             return
         job.done = True
+        if outcome == Outcome.RELEASED:
+            outcome, error = self._interrupted(job, error)
         if job.released and outcome != Outcome.SUCCEEDED:
-            self._handed_back.append(job.assignment)
+            with self._lock:
+                self._handed_back.append(job.assignment)
         else:
             self._results.append(RunResult(job.assignment, Outcome(outcome), started_us, finished_us, result, error))
         self._forget(job)
+
+    def _interrupted(self, job: Job, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """What it means that a handler has let itself be interrupted."""
+        if job.asked == "drain":
+            job.released = True
+        if job.asked == "cancel":
+            return int(Outcome.CANCELLED), {**error, "type": "Cancelled"}
+        return int(Outcome.FAILED), {**error, "message": f"{error['message']} (nobody had asked it to stop)"}
+
+    def progressed(self, job: Job) -> None:
+        """A child's job has said how far it is."""
+        self._sayings.said(job)
+
+    def checkpointed(self, job: Job, number: int, text: bytes) -> None:
+        """A child's job wants a checkpoint kept; it waits for the answer."""
+        self._sayings.keep(job, text, lambda problem: self.pool.answer(job, number, problem))
 
     def returned(self, jobs: Sequence[Job]) -> None:
         """Jobs that a child did not begin."""
@@ -190,6 +242,9 @@ class Runner:
             self._tick_at = now + TICK_SECONDS
             self.pool.tick(now)
             self._give_up(now)
+            self._sayings.pass_on(now)
+            if self._draining:
+                self._ask_to_drain([job for job in self._all_jobs() if job.checkpointed])
         self._router.pump(now)
         self._deliver()
 
@@ -225,27 +280,54 @@ class Runner:
 
         self._mailbox.post(finish)
 
-    def _stop(self, jobs: Sequence[Job]) -> None:
+    def _stop(self, jobs: Sequence[Job], grace_seconds: float = 0.0) -> None:
         now = self._clock.monotonic()
         for job in jobs:
             if not job.done:
-                self._router.stop(job, now)
+                self._router.stop(job, now, grace_seconds=grace_seconds)
 
     def _give_up(self, now: float) -> None:
         for job, report in self._router.overdue(now):
             finished = int(self._clock.time() * 1e6)
             self.ended(job, report.outcome, job.started_us, finished, None, report.error)
 
+    def _begin_drain(self) -> None:
+        self._draining = True
+        edge = int(self._clock.time() * 1e6) - self._long_us
+        running = self.pool.running() + self._router.running_in_worker()
+        long = {identity for identity, started_us in running if started_us < edge}
+        self._ask_to_drain([job for job in self._all_jobs() if job.assignment.execution_id in long])
+
+    def _ask_to_drain(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if job.asked is None:
+                self._router.ask(job, "drain")
+
     def _hand_back(self) -> None:
-        with self._lock:
-            jobs = [job for several in self._by_id.values() for job in several]
+        jobs = self._all_jobs()
         for job in jobs:
             job.released = True
         self._stop(jobs)
 
-    def _wait_all(self, seconds: float) -> bool:
+    def _all_jobs(self) -> list[Job]:
         with self._lock:
-            return self._all_ended.wait_for(lambda: not self._outstanding, timeout=seconds)
+            return [job for several in self._by_id.values() for job in several]
+
+    def _wait_all(self, seconds: float, hurry: threading.Event, take: Callable[[list[Assignment]], None]) -> bool:
+        """Until nothing is left, the time is over, or a hurry; what is handed back meanwhile is taken as it comes."""
+        until = self._clock.monotonic() + seconds
+        while True:
+            with self._lock:
+                left = until - self._clock.monotonic()
+                self._all_ended.wait_for(
+                    lambda: not self._outstanding or self._handed_back, timeout=max(0.0, min(left, SLICE_SECONDS))
+                )
+                handed_back, self._handed_back = self._handed_back, []
+                ended = not self._outstanding
+            if handed_back:
+                take(handed_back)
+            if ended or left <= 0 or hurry.is_set():
+                return ended
 
 
 def _python_name(assignment: Assignment) -> str:

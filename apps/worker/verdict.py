@@ -8,7 +8,7 @@ from typing import Any
 from apps.executions.retry import RetryPolicy, delay_seconds
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import Outcome, Status
-from apps.worker.jobs import RunResult
+from apps.worker.jobs import Assignment, RunResult
 from chronoweb.runtime.database_clock import DatabaseClock
 
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+")
@@ -33,7 +33,10 @@ def decide(claimed: Claimed, result: RunResult, policy: RetryPolicy, clock: Data
         finish.error = json.dumps(result.error).encode()
     if target is Status.RETRYING:
         finish.delay_us = int(_delay(policy, claimed.attempt, result.error) * 1e6)
-    if target is Status.DEAD_LETTER:
+        if _beyond_total(result.assignment, finish):
+            # Another attempt would have no time left: what is wrong with this one is what a person should see.
+            finish.target, finish.delay_us = Status.DEAD_LETTER, None
+    if finish.target is Status.DEAD_LETTER:
         finish.fingerprint = fingerprint(result.error).encode("utf-8", "replace")
     return finish
 
@@ -45,6 +48,14 @@ def _target(claimed: Claimed, result: RunResult) -> Status:
         return Status.CANCELLED
     permanent = bool(result.error and result.error.get("permanent"))
     return Status.DEAD_LETTER if permanent or claimed.attempt >= claimed.max_attempts else Status.RETRYING
+
+
+def _beyond_total(assignment: Assignment, finish: Finish) -> bool:
+    """Whether the next attempt would begin after total_seconds are over."""
+    first = assignment.first_start_us or finish.started_us
+    if assignment.total_seconds is None or first is None or finish.delay_us is None:
+        return False
+    return finish.finished_us + finish.delay_us >= first + assignment.total_seconds * 1e6
 
 
 def _delay(policy: RetryPolicy, attempt: int, error: dict[str, Any] | None) -> float:

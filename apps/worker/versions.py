@@ -21,6 +21,7 @@ class Versions:
         # Kept when rows are forgotten: an attempt may end long after it was claimed. Equal policies are one object.
         self._policies: dict[int, RetryPolicy] = {}
         self._distinct: dict[RetryPolicy, RetryPolicy] = {}
+        self._limits: dict[int, dict[str, float]] = {}
 
     def load(self, connection: psycopg.Connection, wanted: Iterable[int]) -> None:
         """Make sure that these are known."""
@@ -35,15 +36,32 @@ class Versions:
             self._rows[row.id] = row
             policy = RetryPolicy.parse(row.definition["retry_policy"])
             self._policies[row.id] = self._distinct.setdefault(policy, policy)
+            self._limits[row.id] = row.definition.get("timeouts") or {}
 
     def policy(self, version_id: int) -> RetryPolicy:
         """The retry policy of a version that has been loaded, however long ago."""
         return self._policies[version_id]
 
-    def assignment(self, claimed: Claimed) -> Assignment:
-        """What the runner needs to run `claimed`, whose version is known."""
+    def counts_after(self, claimed: Claimed) -> int | None:
+        """After which attempt those begin that share total_seconds: a replay starts afresh. None: no such limit."""
+        if "total_seconds" not in self._limits[claimed.version_id]:
+            return None
+        return max(0, claimed.max_attempts - self._policies[claimed.version_id].max_attempts)
+
+    def assignment(self, claimed: Claimed, *, first_start_us: int | None = None, now_us: int = 0) -> Assignment:
+        """What the runner needs to run `claimed`, whose version is known.
+
+        first_start_us: when the first attempt of an execution with total_seconds began; None if none has. now_us is
+        used with it; both by the database's clock.
+        """
         row = self._rows[claimed.version_id]
         definition = row.definition
+        limits = self._limits[claimed.version_id]
+        timeout, total = definition["timeout_seconds"], limits.get("total_seconds")
+        left = total
+        if total is not None and first_start_us is not None:
+            left = total - (max(now_us, claimed.run_at_us) - first_start_us) / 1e6
+        total_is_nearer = left is not None and left < timeout
         return Assignment(
             execution_id=claimed.id,
             token=claimed.token,
@@ -51,12 +69,17 @@ class Versions:
             max_attempts=claimed.max_attempts,
             handler=definition["handler"],
             parameters_json=self._parameters(claimed, row),
-            timeout_seconds=definition["timeout_seconds"],
+            timeout_seconds=left if left is not None and total_is_nearer else timeout,
             tenant=row.tenant_slug,
             task_name=row.task_name,
             nominal_at_us=claimed.nominal_at_us,
             scheduled_at_us=ids.milliseconds(claimed.id) * 1000,
             idempotency_key=claimed.idempotency_key,
+            checkpoint_json=claimed.left_behind.encode() if claimed.left_behind else None,
+            heartbeat_seconds=limits.get("heartbeat_seconds"),
+            total_seconds=total,
+            first_start_us=first_start_us,
+            total_is_nearer=total_is_nearer,
         )
 
     def _parameters(self, claimed: Claimed, row: VersionRow) -> bytes | None:

@@ -52,6 +52,8 @@ class Config:
     worker_slots: int = _number(16, 1, 1024, "attempts that one worker runs at once")
     claim_ahead_ms: int = _number(30, 1, 1000, "how long before run_at a worker claims")
     drain_grace_seconds: float = _number(30, 0, 3600, "how long SIGTERM waits for running attempts")
+    drain_long_seconds: float = _number(300, 0, 86400, "what runs longer is asked at once to leave a checkpoint")
+    cancel_grace_seconds: float = _number(5, 0, 25, "between asking a handler that looks out for it and killing it")
     heartbeat_seconds: float = _number(10, 0.1, 60, "how often a worker renews its lease")
     worker_lease_seconds: float = _number(30, 1, 600, "a silent worker's work is taken away after this")
 

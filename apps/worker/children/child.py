@@ -12,7 +12,8 @@ from django.db import close_old_connections
 
 from apps.worker.children import framing
 from apps.worker.children.framing import BEGUN, BEGUN_AT, FINISHED, LOG_LENGTH, LOG_START, SharedMemory
-from apps.worker.handlers.context import Entry
+from apps.worker.children.link import Link
+from apps.worker.handlers.context import Entry, TaskContext
 from apps.worker.handlers.python import blocking, call
 from apps.worker.handlers.registry import Registry, unknown_handler
 from apps.worker.handlers.report import FAILED
@@ -20,7 +21,6 @@ from apps.worker.jobs import Report
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
 FLUSH_AFTER_SECONDS = 0.001
-READ_BYTES = 262144
 
 
 class Child:
@@ -29,21 +29,18 @@ class Child:
     def __init__(
         self, connection: socket.socket, memory: SharedMemory, registry: Registry, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._connection = connection
         self._memory = memory
         self._registry = registry
-        self._functions: dict[str, Callable[..., Any]] = {
+        self._link = Link(connection, memory)
+        self._functions: dict[str, tuple[Callable[..., Any], type[TaskContext]]] = {
             name: blocking(handler.function) for name, handler in registry.handlers.items()
         }
         self._clock = clock
 
     def serve(self) -> None:
         """Until end of file."""
-        buffer = bytearray()
-        while received := self._connection.recv(READ_BYTES):
-            buffer += received
-            for entries in framing.take_messages(buffer):
-                self._run_batch(entries)
+        for entries in self._link.batches():
+            self._run_batch(entries)
 
     def _run_batch(self, entries: list[tuple[Any, ...]]) -> None:
         close_stale_connections()
@@ -71,11 +68,15 @@ class Child:
         close_stale_connections()
 
     def _run(self, entry: Entry, started: float) -> Report:
-        function = self._functions.get(entry.name)
-        if function is None:
+        found = self._functions.get(entry.name)
+        if found is None:
             error = unknown_handler(entry.name, list(self._functions), self._registry.broken)
             return Report(FAILED, None, error)
-        return call(function, entry, started)
+        function, kind = found
+        self._link.current = entry.seq
+        report = call(function, entry, started, self._link, kind)
+        self._link.current = 0
+        return report
 
     def _record(self, seq: int, started: float, finished: float, report: Report) -> None:
         body = marshal.dumps((seq, int(started * 1e6), int(finished * 1e6), *report))
@@ -89,7 +90,7 @@ class Child:
     def _flush(self) -> None:
         records = self._memory.unsent()
         if records:
-            self._connection.sendall(records)
+            self._link.send(records)
             self._memory.words[LOG_LENGTH] = 0
 
 

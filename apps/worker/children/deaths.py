@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from apps.executions.states import Outcome
+from apps.worker import limits
 from apps.worker.handlers.report import make_error
 from apps.worker.jobs import Job
 
@@ -17,8 +18,9 @@ Verdict = tuple[Outcome, dict[str, Any]]
 def while_running(job: Job, reason: str | None, how: str) -> Verdict:
     """For the job that ran when its child ended. reason: why the pool killed it, if it did; how: "signal 9"."""
     if reason == "timed_out":
-        text = f"ran longer than timeout_seconds ({job.assignment.timeout_seconds:g} s) and was killed"
-        return Outcome.TIMED_OUT, make_error("TimedOut", text)
+        return Outcome.TIMED_OUT, limits.timed_out(job.assignment, " and was killed")
+    if reason == "silent":
+        return Outcome.TIMED_OUT, limits.silent(job.assignment, " and was killed")
     if reason == "cancelled":
         return Outcome.CANCELLED, make_error("Cancelled", "cancelled while it ran and was killed")
     extra = {"action": "worker.child_lost", "execution": job.assignment.execution_id.hex()}

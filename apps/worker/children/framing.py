@@ -1,7 +1,9 @@
 """What the runner and a child say to each other, and the memory they share.
 
-Runner → child, over a socket: frames of [4-byte length][marshal: list of entries].
-Child → runner: records of [4-byte length][marshal: (seq, started_us, finished_us, outcome, result, error)].
+Runner → child, over a socket: frames of [4-byte length][marshal], either a list of entries, or the answer to a
+checkpoint: ("kept", number, None or why it was not).
+Child → runner: records of [4-byte length][marshal: (seq, started_us, finished_us, outcome, result, error)], and,
+while a job runs, ("checkpoint", seq, number, JSON text).
 
 A record is first written to a log in shared memory and the log is sent at the end of a batch or once 1 ms has
 passed. So a child that dies in the middle of a batch takes no finished work with it: the runner reads what was
@@ -11,11 +13,11 @@ not sent from the log, and what it gets twice it knows by `seq`.
 import marshal
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 SIZE = 1 << 20
-LOG_START = 64
+LOG_START = 128
 # Words of 8 bytes at the start of the shared memory. A job is being run while BEGUN != FINISHED.
 BEGUN = 0  # seq of the job begun last, written by the child
 BEGUN_AT = 1  # when, in monotonic nanoseconds, written before BEGUN
@@ -23,6 +25,12 @@ FINISHED = 2  # seq of the job that ended last, written after its record
 REVOKED_ABOVE = 3  # jobs with REVOKED_ABOVE < seq <= REVOKED_UPTO were taken back and must be passed over;
 REVOKED_UPTO = 4  # written by the runner, and only while the child is stopped
 LOG_LENGTH = 5  # bytes of records in the log, written after the records
+ASKED = 6  # seq of a job that is asked to stop, written by the runner
+LISTENING = 7  # seq of a job that has looked whether it is asked, or has said something, written by the child
+SAID = 8  # what the job SAID_BY said last: a count that is odd while the three words after it are written
+SAID_BY = 9
+DONE = 10  # float64
+TOTAL = 11  # float64; not a number: none
 
 
 class SharedMemory:
@@ -32,6 +40,7 @@ class SharedMemory:
         self.map = mmap.mmap(descriptor, SIZE)
         self._bytes = memoryview(self.map)
         self.words = self._bytes[:LOG_START].cast("Q")
+        self._numbers = self._bytes[:LOG_START].cast("d")
 
     @staticmethod
     def create() -> int:
@@ -44,6 +53,23 @@ class SharedMemory:
         """seq of the job being run, 0 if none. Exact only while the child is stopped or gone."""
         begun = self.words[BEGUN]
         return 0 if begun == self.words[FINISHED] else begun
+
+    def say(self, seq: int, done: float, total: float) -> None:
+        """Write how far a job is; one thread at a time, in the child."""
+        count = self.words[SAID]
+        self.words[SAID] = count | 1
+        self.words[SAID_BY] = seq
+        self._numbers[DONE] = done
+        self._numbers[TOTAL] = total
+        self.words[SAID] = (count | 1) + 1
+
+    def said_since(self, count: int) -> tuple[int, int, float, float] | None:
+        """(count, seq, done, total) of the last word after `count`; None when there is none, or it is being written."""
+        now = self.words[SAID]
+        if now == count or now & 1:
+            return None
+        said = now, self.words[SAID_BY], self._numbers[DONE], self._numbers[TOTAL]
+        return said if self.words[SAID] == now else None
 
     def unsent(self) -> bytes:
         """The records of the log. Whole only while the child is stopped or gone."""
@@ -61,13 +87,14 @@ class SharedMemory:
 
     def close(self) -> None:
         self.words.release()
+        self._numbers.release()
         self._bytes.release()
         self.map.close()
 
 
-def frame(entries: Sequence[tuple[Any, ...]]) -> bytes:
-    """The bytes that hand `entries` to a child."""
-    body = marshal.dumps(list(entries))
+def frame(message: list[Any] | tuple[Any, ...]) -> bytes:
+    """The bytes of one message: a list of entries for a child, or a tuple."""
+    body = marshal.dumps(message)
     return len(body).to_bytes(4, "big") + body
 
 

@@ -1,5 +1,6 @@
 """The runner's side of one child: its socket, its memory, and what it was handed."""
 
+import math
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -53,6 +54,8 @@ class ChildHandle:
         self.idle_since = 0.0
         self.on_ready: Callable[[int], None]
         """What the selector calls; set by the pool."""
+        self.said = 0
+        """Count of the last word of its jobs that was heard."""
         self._batch: list[Job] = []
         self._unsent = b""
         self._received = bytearray()
@@ -82,7 +85,7 @@ class ChildHandle:
         self.held[self.last_ticket] = job
         self.load += cost
         self.long_jobs += cost >= SHORT_SECONDS
-        self.bytes += len(job.assignment.parameters_json or b"")
+        self.bytes += _size(job)
         self._batch.append(job)
 
     def send(self) -> bool:
@@ -98,6 +101,19 @@ class ChildHandle:
             except OSError:
                 self._unsent = b""  # it is gone; the zygote says so presently
         return True
+
+    def tell(self, message: tuple[Any, ...]) -> bool:
+        """Send something beside jobs; as `send`."""
+        self._unsent += framing.frame(message)
+        return self.send()
+
+    def heard(self) -> tuple[int, float, float | None] | None:
+        """(ticket, done, total) of what a job of it said since the last call; None if nothing."""
+        said = self.memory.said_since(self.said)
+        if said is None:
+            return None
+        self.said, ticket, done, total = said
+        return ticket, done, None if math.isnan(total) else total
 
     def receive(self) -> Iterator[tuple[Any, ...]]:
         """The records that arrived; ends quietly at end of file."""
@@ -125,7 +141,7 @@ class ChildHandle:
             job.holder = None
             self.load = self.load - job.expected if self.held else 0.0
             self.long_jobs -= job.expected >= SHORT_SECONDS
-            self.bytes -= len(job.assignment.parameters_json or b"")
+            self.bytes -= _size(job)
             self.victims.pop(ticket, None)
             if ticket == self.stuck:
                 self.stuck = 0
@@ -146,3 +162,7 @@ class ChildHandle:
         """Let go of its socket and memory, once it has ended."""
         self.socket.close()
         self.memory.close()
+
+
+def _size(job: Job) -> int:
+    return len(job.assignment.parameters_json or b"") + len(job.assignment.checkpoint_json or b"")

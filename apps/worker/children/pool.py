@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from apps.worker.children import deaths
 from apps.worker.children.code import LoadedCode
 from apps.worker.children.estimates import Estimates
-from apps.worker.children.framing import BEGUN
+from apps.worker.children.framing import ASKED, BEGUN, LISTENING
 from apps.worker.children.handle import ChildHandle
 from apps.worker.children.placement import SHORT_CHILDREN, choose, should_grow
 from apps.worker.children.zygote_client import ZygoteClient, death_words
@@ -32,6 +32,12 @@ class Listener(Protocol):
 
     def returned(self, jobs: Sequence[Job]) -> None:
         """Jobs that never began; they go to the front of the queue, in this order."""
+
+    def progressed(self, job: Job) -> None:
+        """`job.said` is new."""
+
+    def checkpointed(self, job: Job, number: int, text: bytes) -> None:
+        """A running job wants a checkpoint kept; `answer` it."""
 
 
 class ProcessPool:
@@ -110,12 +116,27 @@ class ProcessPool:
                 self._selector.unregister(child.socket)
 
     def _settle(self, child: ChildHandle, records: Any) -> None:
-        for ticket, started_us, finished_us, outcome, result, error in records:
+        for record in records:
+            if record[0] == "checkpoint":
+                self._heard_checkpoint(child, *record[1:])
+                continue
+            ticket, started_us, finished_us, outcome, result, error = record
             job = child.settle(ticket)
             if job is not None:
                 self._progress_at = self._clock.monotonic()
                 self.estimates.add(job.name, (finished_us - started_us) * 1e-6)
                 self._owner.ended(job, outcome, started_us, finished_us, result, error)
+
+    def _heard_checkpoint(self, child: ChildHandle, ticket: int, number: int, text: bytes) -> None:
+        job = child.held.get(ticket)
+        if job is not None:
+            self._owner.checkpointed(job, number, text)
+
+    def answer(self, job: Job, number: int, problem: str | None) -> None:
+        """Tell a child what became of its job's checkpoint."""
+        child = job.holder
+        if isinstance(child, ChildHandle) and not child.ended and not child.tell(("kept", number, problem)):
+            self._selector.modify(child.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, child.on_ready)
 
     def _now_idle(self, child: ChildHandle) -> None:
         child.idle_since = self._clock.monotonic()
@@ -144,6 +165,14 @@ class ProcessPool:
         """Stop a job that a child holds; the outcome follows."""
         self._stop(job.holder, job.ticket, "cancelled")
 
+    def ask(self, job: Job) -> tuple[bool, bool]:
+        """Let a job that a child runs know that it should stop: (whether it has begun, whether it looks out for it)."""
+        memory = job.holder.memory
+        if memory.current() != job.ticket:
+            return False, False
+        memory.words[ASKED] = job.ticket
+        return True, memory.words[LISTENING] == job.ticket
+
     def tick(self, now: float) -> None:
         """Look for jobs past their timeout, for jobs that hold others up, and for idle children."""
         for child in list(self._children.values()):
@@ -165,8 +194,16 @@ class ProcessPool:
         job = child.held.get(ticket)
         if job is None or child.killed:
             return
+        said = child.heard()
+        if said is not None and said[0] == ticket:
+            job.heard_at, job.said = now, said[1:]
+            self._owner.progressed(job)
         if seconds > job.assignment.timeout_seconds:
             self._stop(child, ticket, "timed_out")
+        elif job.silent(now):
+            self._stop(child, ticket, "silent")
+        elif job.stop_at is not None and now >= job.stop_at:
+            self._stop(child, ticket, "cancelled")
         elif seconds > OVERDUE_SECONDS and ticket != child.stuck:
             child.stuck = ticket
             if len(child.held) > 1:

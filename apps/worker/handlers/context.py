@@ -1,12 +1,17 @@
-"""What a Python handler is told about the attempt that it is."""
+"""What a Python handler is told about the attempt that it is, and what it may say of itself."""
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from apps.worker.handlers.line import NO_LINE, Line
+from apps.worker.handlers.log import TaskLog
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CHECKPOINT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,68 @@ class TaskContext:
     fencing_token: int
     parameters: dict[str, Any]
     deadline: datetime
+    _left: bytes | None = field(default=None, repr=False)
+    _line: Line = field(default=NO_LINE, repr=False, compare=False)
+    _seq: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def checkpoint_data(self) -> Any:
+        """The last checkpoint of an earlier attempt, wherever that ran; None if there is none."""
+        return json.loads(self._left) if self._left else None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether a cancel, or the worker's own end, asks this attempt to stop: leave a checkpoint, raise Interrupted.
+
+        What has begun to look here, or to tell its progress, has a grace before it is killed.
+        """
+        return self._line.asked(self._seq)
+
+    @property
+    def log(self) -> TaskLog:
+        """`log("message", field=…)`, `log.warning(…)`: a line in the log, with the ids of this attempt."""
+        return TaskLog(execution=str(self.execution_id), tenant=self.tenant, task=self.task_name, attempt=self.attempt)
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Say how far it is: `progress(64, 100)`. Call it as often as you like; people see it twice a second at most.
+
+        It also says that the attempt lives. Raises ValueError for what is not a finite number from 0 up.
+        """
+        for value in (done, 0.0 if total is None else total):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"progress({done!r}, {total!r}): numbers from 0 up are needed")
+        self._line.progress(self._seq, float(done), None if total is None else float(total))
+
+    def checkpoint(self, data: Any) -> None:
+        """Leave `data` (JSON, at most 256 KiB) for the next attempt, instead of what was left before.
+
+        It is committed when this returns. Raises ValueError for what cannot be kept, LeaseLost when the execution is
+        no longer this attempt's: then nothing was written, and the handler should stop.
+        """
+        self._line.keep(self._seq, encode_checkpoint(data))
+
+
+class AsyncTaskContext(TaskContext):
+    """What coroutine functions are handed: the same, with a checkpoint to be awaited."""
+
+    __slots__ = ()
+
+    async def checkpoint(self, data: Any) -> None:  # type: ignore[override] # a coroutine must not block its loop
+        """As TaskContext.checkpoint."""
+        await self._line.keep_async(self._seq, encode_checkpoint(data))
+
+
+def encode_checkpoint(data: Any) -> bytes:
+    """JSON text. Raises ValueError."""
+    try:
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("the checkpoint contains a lone surrogate, which is not text") from None
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise ValueError(f"the checkpoint is not JSON: {problem}") from None
+    if len(text) > CHECKPOINT_BYTES:
+        raise ValueError(f"the checkpoint is too large: {len(text)} bytes of JSON, at most {CHECKPOINT_BYTES} are kept")
+    return text
 
 
 class Entry(NamedTuple):
@@ -47,6 +114,7 @@ class Entry(NamedTuple):
     idempotency_key: str
     token: int
     timeout_seconds: float
+    checkpoint_json: bytes | None = None
 
 
 class BadParameters(ValueError):
@@ -66,10 +134,16 @@ def decode_parameters(text: bytes | None) -> dict[str, Any]:
     return value
 
 
-def build_context(entry: Entry, parameters: dict[str, Any], started: float) -> TaskContext:
+def build_context(
+    entry: Entry,
+    parameters: dict[str, Any],
+    started: float,
+    line: Line,
+    kind: type[TaskContext] = TaskContext,
+) -> TaskContext:
     """The context of an attempt that started at `started` (seconds since the epoch)."""
     nominal = entry.nominal_at_us
-    return TaskContext(
+    return kind(
         UUID(bytes=entry.execution_id),
         entry.tenant,
         entry.task_name,
@@ -81,4 +155,7 @@ def build_context(entry: Entry, parameters: dict[str, Any], started: float) -> T
         entry.token,
         parameters,
         EPOCH + timedelta(seconds=started + entry.timeout_seconds),
+        entry.checkpoint_json,
+        line,
+        entry.seq,
     )

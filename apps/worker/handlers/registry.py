@@ -16,6 +16,18 @@ class PermanentError(ChronowebError):
     """Raise it in a handler when trying again cannot help: the execution goes to the dead letters at once."""
 
 
+class Interrupted(ChronowebError):
+    """Raise it in a handler that stops because `context.cancelled` asks it to.
+
+    A cancelled execution then is cancelled; one whose worker drains goes to another worker, uncounted, with its last
+    checkpoint.
+    """
+
+
+class LeaseLost(ChronowebError):
+    """The execution is no longer this attempt's: it was taken away, or has ended. Nothing was written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """One registered function and where it may run."""

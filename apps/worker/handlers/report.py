@@ -10,7 +10,7 @@ from typing import Any
 
 from apps.executions.states import Outcome
 from apps.worker.handlers.context import BadParameters
-from apps.worker.handlers.registry import PermanentError
+from apps.worker.handlers.registry import Interrupted, PermanentError
 from apps.worker.jobs import Report
 
 RESULT_BYTES = 256 * 1024
@@ -65,7 +65,10 @@ def report_texts(value: dict[str, Any], texts: dict[str, str]) -> Report:
 
 
 def report_exception(raised: BaseException, caller_file: str) -> Report:
-    """The report of a handler that raised; frames in `caller_file`, which called it, are left out."""
+    """The report of a handler that raised; frames in `caller_file`, which called it, are left out.
+
+    One that has let itself be interrupted is reported as released: the runner knows whether anybody had asked.
+    """
     inner = raised.__traceback__
     while inner is not None and inner.tb_frame.f_code.co_filename == caller_file:
         inner = inner.tb_next
@@ -74,6 +77,9 @@ def report_exception(raised: BaseException, caller_file: str) -> Report:
     permanent = misfit or isinstance(raised, PermanentError | BadParameters)
     trace = "".join(traceback.format_exception(type(raised), raised, inner))
     message = _message(raised)
+    if isinstance(raised, Interrupted):
+        error = make_error("Interrupted", message or "stopped itself", trace=trace)
+        return Report(int(Outcome.RELEASED), None, error)
     if misfit:
         message = f"the parameters do not fit the handler: {message}"
     return Report(FAILED, None, make_error(type(raised).__name__, message, permanent=permanent, trace=trace))
