@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from apps.worker.handlers import PermanentError, TaskContext, task_handler
+from apps.worker.handlers import AsyncTaskContext, Interrupted, PermanentError, TaskContext, task_handler
 
 
 @task_handler
@@ -22,6 +22,20 @@ def picky(context: TaskContext, *, amount: float) -> dict[str, Any]:
 
 
 @task_handler("playground.wait", isolation="async")
-async def wait(context: TaskContext, *, seconds: float = 1.0) -> None:
+async def wait(context: AsyncTaskContext, *, seconds: float = 1.0) -> None:
     """Runs on the worker's event loop: it waits there without a process of its own."""
     await asyncio.sleep(seconds)
+
+
+@task_handler("playground.import_rows", isolation="async")
+async def import_rows(context: AsyncTaskContext, *, rows: int = 600, batch: int = 20) -> dict[str, Any]:
+    """Long work in batches. What a batch has done is kept before the next begins, so no attempt repeats one."""
+    first = context.checkpoint_data or 0  # where an earlier attempt stopped, on whatever worker
+    for row in range(first, rows, batch):
+        if context.cancelled:  # somebody cancelled it, or its worker is being replaced
+            raise Interrupted(f"stopped before row {row}")
+        await asyncio.sleep(1)  # the work
+        await context.checkpoint(row + batch)
+        context.progress(min(row + batch, rows), rows)  # "40 of 600" on the execution's page
+    context.log("all rows are in", rows=rows)
+    return {"rows": rows}

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from apps.worker.handlers import PermanentError, TaskContext, task_handler
+from apps.worker.handlers import AsyncTaskContext, Interrupted, LeaseLost, PermanentError, TaskContext, task_handler
 
 NEVER = threading.Event()
 
@@ -143,3 +143,127 @@ async def stubborn(context: TaskContext) -> None:
 async def coroutine_in_child(context: TaskContext) -> int:
     await asyncio.sleep(0)
     return os.getpid()
+
+
+# ---- handlers that speak while they run: in a child, in a thread and on the loop ----------------------------------
+
+
+def _talk(context: TaskContext, path: str, done: float, total: float | None) -> Any:
+    context.progress(done - 1, total)
+    context.progress(done, total)
+    note(path, f"left {context.checkpoint_data}")
+
+
+@task_handler("t.talk")
+def talk(context: TaskContext, *, path: str, data: Any = None) -> str:
+    _talk(context, path, 64, 100)
+    try:
+        context.checkpoint(data)
+    except (LeaseLost, ValueError) as problem:
+        return f"{type(problem).__name__}: {problem}"
+    return "kept"
+
+
+@task_handler("t.talk_thread", isolation="thread")
+def talk_thread(context: TaskContext, *, path: str, data: Any = None) -> str:
+    return talk(context, path=path, data=data)
+
+
+@task_handler("t.talk_async", isolation="async")
+async def talk_async(context: AsyncTaskContext, *, path: str, data: Any = None) -> str:
+    _talk(context, path, 64, 100)
+    try:
+        await context.checkpoint(data)
+    except (LeaseLost, ValueError) as problem:
+        return f"{type(problem).__name__}: {problem}"
+    return "kept"
+
+
+@task_handler("t.talk_coroutine")
+async def talk_coroutine(context: AsyncTaskContext, *, path: str, data: Any = None) -> str:
+    """A coroutine function in a child."""
+    return await talk_async(context, path=path, data=data)
+
+
+@task_handler("t.last_words")
+def last_words(context: TaskContext, *, path: str, obey: bool = True, checkpoint: bool = False) -> str:
+    """Looks whether it is asked to stop; leaves a checkpoint then, and lets itself be interrupted."""
+    if checkpoint:
+        context.checkpoint({"at": "first"})
+    note(path, "began")
+    while not context.cancelled or not obey:
+        NEVER.wait(0.005)
+    note(path, "asked")
+    context.checkpoint({"at": "last"})
+    raise Interrupted("as asked")
+
+
+@task_handler("t.last_words_thread", isolation="thread")
+def last_words_thread(context: TaskContext, *, path: str, obey: bool = True, checkpoint: bool = False) -> str:
+    return last_words(context, path=path, obey=obey, checkpoint=checkpoint)
+
+
+@task_handler("t.last_words_async", isolation="async")
+async def last_words_async(
+    context: AsyncTaskContext, *, path: str, obey: bool = True, checkpoint: bool = False
+) -> None:
+    if checkpoint:
+        await context.checkpoint({"at": "first"})
+    note(path, "began")
+    while not context.cancelled or not obey:
+        await asyncio.sleep(0.005)
+    note(path, "asked")
+    await context.checkpoint({"at": "last"})
+    raise Interrupted("as asked")
+
+
+@task_handler("t.fall_silent")
+def fall_silent(context: TaskContext, *, words: int = 1) -> None:
+    for done in range(words):
+        context.progress(done)
+        NEVER.wait(0.1)
+    NEVER.wait()
+
+
+@task_handler("t.fall_silent_thread", isolation="thread")
+def fall_silent_thread(context: TaskContext) -> None:
+    context.progress(1)
+    NEVER.wait(20)
+
+
+@task_handler("t.fall_silent_async", isolation="async")
+async def fall_silent_async(context: AsyncTaskContext) -> None:
+    await context.checkpoint(1)
+    await asyncio.sleep(600)
+
+
+@task_handler("t.interrupted")
+def interrupts_itself(context: TaskContext) -> None:
+    raise Interrupted("for no reason")
+
+
+@task_handler("t.chatter")
+def chatter(context: TaskContext, *, words: int) -> None:
+    for done in range(words):
+        context.progress(done + 1, words)
+    NEVER.wait(1.5)
+
+
+@task_handler("t.log")
+def logs(context: TaskContext) -> None:
+    context.log("plain", rows=3)
+    context.log.warning("careful")
+
+
+@task_handler("t.late")
+def late(context: TaskContext, *, path: str) -> None:
+    """A thread of it outlives the attempt, and speaks then."""
+
+    def speak_late() -> None:
+        NEVER.wait(0.2)
+        try:
+            context.checkpoint({"too": "late"})
+        except LeaseLost as problem:
+            note(path, str(problem))
+
+    threading.Thread(target=speak_late, daemon=True).start()

@@ -8,7 +8,7 @@ from django.db import connection
 
 from apps.definitions import services as tasks
 from apps.definitions.models import Task
-from apps.executions.models import DeadLetter, Execution
+from apps.executions.models import DeadLetter, Execution, Progress
 from apps.executions.states import Origin, Status
 from apps.tenants.models import AuditEntry, Role
 from tests.factories import (
@@ -234,3 +234,27 @@ class _Plans:
                 cursor.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {sql}", params)
                 self.found.append("\n".join(row[0] for row in cursor))
         return execute(sql, params, many, context)
+
+
+def test_progress_is_shown_until_it_rests(api: Api, task: Task) -> None:
+    row = execution(task, Status.RUNNING)
+    path = f"/executions/{row.id}"
+    assert api.get(path).json()["progress"] is None
+    said = Progress.objects.create(
+        execution_id=row.id, scheduled_at=row.scheduled_at, tenant_id=task.tenant_id, token=1, checkpoint="{}"
+    )
+    assert api.get(path).json()["progress"]["text"] is None, "only a checkpoint has been left"
+    said.done, said.total, said.said_at = 64, 100, now()
+    said.save()
+    shown = api.get(path).json()["progress"]
+    assert (shown["done"], shown["total"], shown["text"], shown["fencing_token"]) == (64, 100, "64 of 100", 1)
+    Execution.objects.with_id(row.id).update(status=Status.COMPLETED)
+    assert api.get(path).json()["progress"] is None
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "text"),
+    [(64, 100, "64 of 100"), (3, None, "3"), (0.5, 1, "0.5 of 1"), (1234567, 2e9, "1,234,567 of 2,000,000,000")],
+)
+def test_progress_in_words(done: float, total: float | None, text: str) -> None:
+    assert Progress(done=done, total=total).text == text

@@ -9,6 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.console import listing
+from apps.executions.models import Progress
 from apps.executions.states import Hold, Status
 from apps.tenants.models import Tenant
 from tests.console_ledger import HOSTILE, PASSWORD, Ledger, make_person, make_tenant
@@ -213,3 +214,13 @@ def test_one_execution_tells_its_story(browser: Client, tenant: Tenant, ledger: 
     done = page(browser, tenant, f"{made[Status.COMPLETED].id}/")
     assert "1204" in done
     assert "日本" in done
+
+
+def test_the_execution_page_tells_how_far_it_is(browser: Client, tenant: Tenant, ledger: Ledger) -> None:
+    row = ledger.add(Status.RUNNING)
+    path = f"/t/{tenant.slug}/executions/{row.id}/"
+    assert "data-progress" not in browser.get(path).content.decode()
+    Progress.objects.create(
+        execution_id=row.id, scheduled_at=row.scheduled_at, tenant_id=tenant.id, token=1, done=64, total=100
+    )
+    assert "<dd data-progress>64 of 100</dd>" in browser.get(path).content.decode()

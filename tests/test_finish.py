@@ -12,7 +12,7 @@ import pytest
 from apps.executions import store
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import Outcome, Overlap, Status
-from apps.worker import completer as completer_module
+from apps.worker import zombies
 from apps.worker.completer import Completer
 from apps.worker.jobs import RunResult
 from apps.worker.load import LoadMeter
@@ -271,7 +271,7 @@ def test_a_lost_answer_is_no_zombie(ends: Ends) -> None:
 
 
 def test_a_zombie_writes_nothing_is_counted_and_told(ends: Ends) -> None:
-    counted = completer_module.ZOMBIES._value.get()
+    counted = zombies.ZOMBIES._value.get()
     taken, mine = ends.ledger.add(2, status=Status.DISPATCHED)
     ends.begin((ends.ledger, [taken, mine]))
     store.reclaim(ends.ledger.connection, [(taken, TOKEN)], reason="lost", actor="watchdog")
@@ -279,7 +279,7 @@ def test_a_zombie_writes_nothing_is_counted_and_told(ends: Ends) -> None:
     assert ends.ledger.statuses([taken, mine]) == [Status.PRELOADED, Status.COMPLETED]
     assert len(ends.zombie) == 1
     assert taken.hex() in ends.zombie[0]
-    assert completer_module.ZOMBIES._value.get() == counted + 1
+    assert zombies.ZOMBIES._value.get() == counted + 1
 
 
 def test_what_was_cancelled_under_its_token_is_no_zombie(ends: Ends) -> None:

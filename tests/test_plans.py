@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from apps.executions import ids, partitions, store
-from apps.executions.rows import Finish, NewExecution
+from apps.executions.rows import Finish, NewExecution, Note
 from apps.executions.states import Origin, Outcome, Overlap, Status
 from apps.quickstart.services import ServiceAddresses
 from chronoweb.runtime import postgres
@@ -130,6 +130,10 @@ FROM_IDS: dict[str, Ask] = {
     "note_started": lambda c, d: store.note_started(
         c, [(i, 1 << 32, 1_790_000_000_000_000) for i in d.ids], worker_id=1
     ),
+    "note_progress": lambda c, d: store.note_progress(
+        c, [Note(i, 1 << 32, 1.0, 2.0, b"{}") for i in d.ids], worker_id=1
+    ),
+    "forget_progress": lambda c, d: store.forget_progress(c, d.ids),
     "reclaim": lambda c, d: store.reclaim(c, [(i, 1 << 32) for i in d.ids], reason="r", actor="a"),
     "wake_preloaded": lambda c, d: store.wake_preloaded(c, d.ids),
     "evict": lambda c, d: store.evict(c, d.ids, role="preloader", epoch=1),

@@ -10,7 +10,7 @@ import pytest
 
 from apps.executions import ids, person_store, states, store
 from apps.executions.person_store import Move, Pending
-from apps.executions.rows import Finish
+from apps.executions.rows import Finish, Note
 from apps.executions.states import (
     ACTIVE,
     PENDING,
@@ -132,6 +132,15 @@ def _dispatch_held(reason: Hold) -> Callable[[Ledger, bytes], Any]:
     return run
 
 
+def _dispatch_late(ledger: Ledger, identity: bytes) -> None:
+    ledger.connection.execute(
+        "UPDATE executions SET queue_seconds = 5, run_at = clock_timestamp() - interval '6 seconds',"
+        " version = version + 1 WHERE id = encode(%s, 'hex')::uuid AND status = 1",
+        (identity,),
+    )
+    ledger.dispatch([identity])
+
+
 def _insert_again(ledger: Ledger, identity: bytes) -> None:
     """The row is there already; it stays as it is."""
     row = ledger.row(identity)
@@ -169,6 +178,7 @@ def _rewrite(ledger: Ledger, identity: bytes) -> None:
             "priority": 5,
             "overlap": Overlap.SKIP,
             "slot_key": None,
+            "queue_seconds": None,
         }
         person_store.rewrite(ledger.connection, [Move(row, Status.SCHEDULED)], plan=plan, actor="a")
 
@@ -235,6 +245,12 @@ WAYS = {
     "note_started": Driven(
         "note_started", lambda g, i: store.note_started(g.connection, [(i, TOKEN, g.now_us())], worker_id=1), {}
     ),
+    "note_progress": Driven(
+        "note_progress",
+        lambda g, i: store.note_progress(g.connection, [Note(i, TOKEN, 1.0, 2.0, b"{}")], worker_id=1),
+        {},
+    ),
+    "dispatch what has waited too long": Driven("dispatch", _dispatch_late, {S.PRELOADED: S.DEAD_LETTER}),
     "wake_waiters": Driven(
         "wake_waiters", lambda g, i: store.wake_waiters(g.connection, [g.row(i)["slot_key"] or "none"]), {}
     ),

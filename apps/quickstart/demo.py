@@ -107,6 +107,19 @@ def demo_tasks(*, url: str, now: datetime) -> list[dict[str, Any]]:
             "parameters": {"number": "2041", "amount": "12,50"},
             "retry_policy": {"max_attempts": 2, "backoff": "fixed", "base_delay_seconds": 2},
         },
+        {
+            "name": "long-haul",
+            "description": "Works for 45 seconds and tells how far it is. Stop or kill its worker: another one goes on "
+            "behind the last checkpoint.",
+            "tags": ["demo"],
+            "schedule": {"type": "interval", "every_seconds": 300, "start_at": soon},
+            "catchup_seconds": 0,
+            "handler": {"type": "python", "name": "demo.long_haul"},
+            "parameters": {"steps": 90, "seconds_each": 0.5},
+            "timeout_seconds": 120,
+            "timeouts": {"heartbeat_seconds": 10},
+            "retry_policy": {"max_attempts": 4, "backoff": "fixed", "base_delay_seconds": 2},
+        },
     ]
 
 

@@ -1,8 +1,9 @@
 """Handlers of the demo tenant, and of whoever wants something to try: nothing here touches the world."""
 
+import threading
 from typing import Any
 
-from apps.worker.handlers import TaskContext, task_handler
+from apps.worker.handlers import Interrupted, TaskContext, task_handler
 
 
 @task_handler("demo.noop")
@@ -27,3 +28,26 @@ def invoice(context: TaskContext, *, number: str, amount: str) -> dict[str, Any]
     except ValueError:
         raise ValueError(f'amount "{amount}" of invoice {number} is not a number: write 12.50, not 12,50') from None
     return {"invoice": number, "amount": value}
+
+
+@task_handler("demo.long_haul")
+def long_haul(
+    context: TaskContext, *, steps: int = 90, seconds_each: float = 0.5, checkpoint_every: int = 10
+) -> dict[str, Any]:
+    """Long work that need not begin anew: its worker may be killed, stopped or replaced at any step.
+
+    It tells how far it is, leaves a checkpoint now and then, and stops at once, with one, when it is asked to.
+    """
+    begun_at: int = (context.checkpoint_data or {"done": 0})["done"]
+    if begun_at:
+        context.log("going on behind the checkpoint", done=begun_at)
+    pause = threading.Event()
+    for done in range(begun_at, steps):
+        context.progress(done, steps)
+        if context.cancelled:
+            context.checkpoint({"done": done})
+            raise Interrupted(f"asked to stop after {done} of {steps} steps")
+        pause.wait(seconds_each)  # the work
+        if (done + 1) % checkpoint_every == 0:
+            context.checkpoint({"done": done + 1})
+    return {"steps": steps, "this_attempt_began_at": begun_at}

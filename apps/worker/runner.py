@@ -15,6 +15,7 @@ from apps.executions.states import Outcome
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
+from apps.worker.drain import Drain
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.inline import InlineJobs
 from apps.worker.inline_line import InlineLine
@@ -71,9 +72,7 @@ class Runner:
         self._results: list[RunResult] = []
         self._handed_back: list[Assignment] = []
         self._closing = False
-        self._draining = False
         self._cancel_grace = cancel_grace_seconds
-        self._long_us = int(long_seconds * 1e6)
         self._sayings = Sayings(taker=notes, mailbox=self._mailbox, clock=clock)
         self._tick_at = 0.0
         self._thread = threading.Thread(target=self._serve, name="runner", daemon=True)
@@ -88,6 +87,9 @@ class Runner:
         )
         self._router = Router(
             slots=slots, sources=sources or HandlerSources(), pool=self.pool, inline=self.inline, refuse=self._refuse
+        )
+        self._drain = Drain(
+            router=self._router, jobs=self._all_jobs, running=self._all_running, long_seconds=long_seconds, clock=clock
         )
 
     # From any thread
@@ -143,7 +145,7 @@ class Runner:
         """(execution id, started_at_us) of what runs at this moment."""
         if not self.alive or self._closing:
             return []
-        return self._mailbox.call(lambda: self.pool.running() + self._router.running_in_worker(), timeout_seconds=10)
+        return self._mailbox.call(self._all_running, timeout_seconds=10)
 
     def drain(
         self,
@@ -162,12 +164,12 @@ class Runner:
         back: list[Assignment] = []
         take = back.extend if give_back is None else give_back
         hurry = hurry or threading.Event()
-        self._mailbox.post(self._begin_drain)
+        self._mailbox.post(self._drain.begin)
         last_words = min(self._cancel_grace, grace_seconds / 2)
         if not self._wait_all(grace_seconds - last_words, hurry, take):
-            self._mailbox.post(lambda: self._ask_to_drain(self._all_jobs()))
+            self._mailbox.post(self._drain.ask_all)
             if not self._wait_all(last_words, hurry, take):
-                self._mailbox.post(self._hand_back)
+                self._mailbox.post(self._drain.stop_all)
                 self._wait_all(HAND_BACK_SECONDS, threading.Event(), take)
         return back
 
@@ -243,8 +245,7 @@ class Runner:
             self.pool.tick(now)
             self._give_up(now)
             self._sayings.pass_on(now)
-            if self._draining:
-                self._ask_to_drain([job for job in self._all_jobs() if job.checkpointed])
+            self._drain.tick()
         self._router.pump(now)
         self._deliver()
 
@@ -280,7 +281,7 @@ class Runner:
 
         self._mailbox.post(finish)
 
-    def _stop(self, jobs: Sequence[Job], grace_seconds: float = 0.0) -> None:
+    def _stop(self, jobs: Sequence[Job], grace_seconds: float) -> None:
         now = self._clock.monotonic()
         for job in jobs:
             if not job.done:
@@ -291,23 +292,8 @@ class Runner:
             finished = int(self._clock.time() * 1e6)
             self.ended(job, report.outcome, job.started_us, finished, None, report.error)
 
-    def _begin_drain(self) -> None:
-        self._draining = True
-        edge = int(self._clock.time() * 1e6) - self._long_us
-        running = self.pool.running() + self._router.running_in_worker()
-        long = {identity for identity, started_us in running if started_us < edge}
-        self._ask_to_drain([job for job in self._all_jobs() if job.assignment.execution_id in long])
-
-    def _ask_to_drain(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
-            if job.asked is None:
-                self._router.ask(job, "drain")
-
-    def _hand_back(self) -> None:
-        jobs = self._all_jobs()
-        for job in jobs:
-            job.released = True
-        self._stop(jobs)
+    def _all_running(self) -> list[tuple[bytes, int]]:
+        return self.pool.running() + self._router.running_in_worker()
 
     def _all_jobs(self) -> list[Job]:
         with self._lock:

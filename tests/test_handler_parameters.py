@@ -1,0 +1,85 @@
+"""Parameters are checked by the handler's signature when a task is defined, where the handler is known."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from apps.executions.handler_signatures import misfits
+from tests.factories import Api, document, make_api, pointers, problem
+
+INVOICE = {"type": "python", "name": "demo.invoice"}
+
+
+@pytest.fixture
+def api(db: None) -> Api:
+    return make_api()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wrong"),
+    [
+        ({"number": "1"}, {"/parameters/amount"}),
+        ({}, {"/parameters/number", "/parameters/amount"}),
+        ({"number": "1", "amount": "2", "vat": 3}, {"/parameters/vat"}),
+        ({"number": "1", "amout": "2"}, {"/parameters/amout", "/parameters/amount"}),
+        ({"number": "1", "amount": "2", "context": 1}, {"/parameters/context"}),
+        ({"number": "1", "amount": "2", "a/b~c": 1}, {"/parameters/a~1b~0c"}),
+    ],
+)
+def test_what_does_not_fit_is_pointed_at(api: Api, parameters: dict[str, Any], wrong: set[str]) -> None:
+    body = problem(api.post("/tasks", document(handler=INVOICE, parameters=parameters)), 422)
+    assert pointers(body) == wrong
+    assert {error["legal"] for error in body["errors"]} == {"number, amount"}
+
+
+def test_what_fits_is_taken_without_a_warning(api: Api) -> None:
+    answer = api.post("/tasks", document(handler=INVOICE, parameters={"number": "1", "amount": "2"}))
+    assert (answer.status_code, answer.json()["warnings"]) == (201, [])
+    anything = api.post("/tasks", document(parameters={"what": "ever"}))
+    assert anything.status_code == 201, "demo.noop takes whatever it is given"
+
+
+def test_an_unknown_handler_is_taken_with_a_warning(api: Api) -> None:
+    handler = {"type": "python", "name": "playground.hello"}
+    answer = api.post("/tasks", document(handler=handler, parameters={"nam": 1}))
+    assert answer.status_code == 201
+    [warning] = answer.json()["warnings"]
+    assert warning["pointer"] == "/handler/name"
+    assert "'playground.hello' is not known here" in warning["detail"]
+
+
+def test_an_edit_is_checked_only_where_it_changes_what_runs(api: Api) -> None:
+    task = api.post("/tasks", document(handler=INVOICE, parameters={"number": "1", "amount": "2"})).json()
+    path = f"/tasks/{task['id']}"
+    assert pointers(problem(api.call("patch", path, {"parameters": {}}), 422)) == {
+        "/parameters/number",
+        "/parameters/amount",
+    }
+    handler = {"type": "python", "name": "demo.flaky"}
+    assert pointers(problem(api.call("patch", path, {"handler": handler}), 422)) == {
+        "/parameters/number",
+        "/parameters/amount",
+    }
+    assert api.call("patch", path, {"handler": handler, "parameters": {}}).status_code == 200
+
+
+def optional(context: Any, a: int, *, b: int, c: int = 3) -> None: ...
+def anything(context: Any, a: int, **more: Any) -> None: ...
+def nothing(context: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters", "wrong", "legal"),
+    [
+        (optional, {"a": 1, "b": 2}, [], ""),
+        (optional, {"b": 2, "d": 4}, ["/d", "/a"], "a, b, c"),
+        (anything, {"z": 1}, ["/a"], "a, any other"),
+        (anything, {"a": 1, "z": 1}, [], ""),
+        (nothing, {"a": 1}, ["/a"], "no parameters"),
+    ],
+)
+def test_signatures(function: Any, parameters: dict[str, Any], wrong: list[str], legal: str) -> None:
+    found = misfits(inspect.signature(function), parameters)
+    assert [error.pointer for error in found] == wrong
+    assert all(error.legal == legal for error in found)
