@@ -186,7 +186,8 @@ def test_a_failure_is_tried_again_until_it_succeeds_or_its_attempts_are_spent(in
     flaky = {"type": "python", "name": "demo.flaky"}
     mends = installation.trigger(installation.task(handler=flaky, retry_policy=policy(4), parameters={"failures": 2}))
     fails = installation.trigger(installation.task(handler=flaky, retry_policy=policy(3), parameters={"failures": 99}))
-    unfit = installation.trigger(installation.task(handler=flaky, retry_policy=policy(3), parameters={"no": "such"}))
+    # A definition would be refused; a trigger brings its own parameters.
+    unfit = installation.trigger(installation.task(handler=flaky, retry_policy=policy(3)), parameters={"no": "such"})
     eventually(lambda: status(mends) is Status.COMPLETED and status(fails) is Status.DEAD_LETTER, seconds=30)
     eventually(lambda: status(unfit) is Status.DEAD_LETTER)
     assert outcomes(mends) == [Outcome.FAILED, Outcome.FAILED, Outcome.SUCCEEDED]
