@@ -8,6 +8,7 @@ from apps.definitions import json_values
 from apps.definitions.models import OVERLAP_POLICIES
 from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import ONE_SHOT_GRACE
+from apps.executions.command_limits import caps
 from apps.executions.handler_spec import validate_handler
 from apps.executions.retry import RetryPolicy
 from chronoweb.runtime.config import config
@@ -173,8 +174,11 @@ class _Reader:
         return self.nested("schedule", parse)
 
     def handler(self) -> dict[str, Any] | None:
-        networks = config().outbound_allowed_networks
-        return self.nested("handler", lambda given: validate_handler(given, allowed_networks=networks))
+        settings = config()
+        networks, largest = settings.outbound_allowed_networks, caps(settings)
+        return self.nested(
+            "handler", lambda given: validate_handler(given, allowed_networks=networks, command_caps=largest)
+        )
 
     def parameters(self) -> Any:
         value = self._get("parameters")

@@ -4,7 +4,7 @@ It is a hint that may be lost: who holds what stands in PostgreSQL.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ _REPORT = (Path(__file__).parent / "lua" / "report.lua").read_text()
 class LiveState:
     """One worker's word. claimed: executions begun since it started; inbox: where messages reach it.
 
-    mean_run_seconds: of what it ran lately; None while nothing is known.
+    mean_run_seconds: of what it ran lately; None while nothing is known. capabilities: what it can do and others
+    may not, such as "container".
     """
 
     claimed: int
     slots: int
     mean_run_seconds: float | None
     inbox: Mapping[str, Any]
+    capabilities: Sequence[str] = ()
 
 
 class LiveStates:

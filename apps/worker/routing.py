@@ -14,7 +14,7 @@ from apps.worker.children.pool import ProcessPool
 from apps.worker.handlers.registry import REGISTRY, Handler, unknown_handler
 from apps.worker.handlers.report import make_error
 from apps.worker.handlers.sources import HandlerSources, load_all, load_playground
-from apps.worker.inline import GRACE_SECONDS, InlineJobs, stopped_report
+from apps.worker.inline import InlineJobs, stopped_report
 from apps.worker.jobs import Job, Report
 
 Refuse = Callable[[Job, Outcome, dict[str, Any]], None]
@@ -87,7 +87,7 @@ class Router:
             self._refuse(job, Outcome.CANCELLED, make_error("Cancelled", "cancelled before it began"))
         else:
             job.cancelled = True
-            job.give_up_at = min(job.give_up_at, now + GRACE_SECONDS if self._inline.cancel(job) else now)
+            job.give_up_at = min(job.give_up_at, now + job.grace if self._inline.cancel(job) else now)
 
     def overdue(self, now: float) -> list[tuple[Job, Report]]:
         """What runs in the worker itself and will not end in time: abandoned here, reported by the caller."""
@@ -140,10 +140,13 @@ class Router:
         elif kind == "command":
             self._running.add(job)
             self._inline.start_command(job)
+        elif kind == "container":
+            self._running.add(job)
+            self._inline.start_container(job)
         elif kind == "python":
             self._start_python(job)
         else:
-            text = f"handler type {kind!r} is not one of python, webhook, command"
+            text = f"handler type {kind!r} is not one of python, webhook, command, container"
             self._refuse(job, Outcome.FAILED, make_error("UnknownHandlerType", text, permanent=True))
 
     def _start_python(self, job: Job) -> None:

@@ -15,6 +15,8 @@ from apps.executions.states import Outcome
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
+from apps.worker.containers.policy import ContainerPolicy
+from apps.worker.handlers.command_policy import CommandPolicy
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.inline import InlineJobs
 from apps.worker.jobs import Assignment, Job, Report, RunResult
@@ -29,14 +31,15 @@ TICK_SECONDS = 0.01
 IDLE_SECONDS = 0.5
 OVERHEAD_SECONDS = 1e-4
 """What a job costs besides its handler: no child runs more than about 10,000 a second."""
-HAND_BACK_SECONDS = 10.0
+HAND_BACK_SECONDS = 16.0
+"""Longer than anything that can be stopped takes to stop (inline.py)."""
 
 
 class Runner:
     """At most `slots` things run at once; a child with a window of short jobs counts as one.
 
     floor: what `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may
-    reach although they are private.
+    reach although they are private. commands, containers: who they run as, within what, by which engine.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class Runner:
         on_results: Callable[[list[RunResult]], None],
         sources: HandlerSources | None = None,
         allowed_networks: Sequence[str] = (),
+        commands: CommandPolicy | None = None,
+        containers: ContainerPolicy | None = None,
         floor: int = 0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -65,7 +70,13 @@ class Runner:
         self._closing = False
         self._tick_at = 0.0
         self._thread = threading.Thread(target=self._serve, name="runner", daemon=True)
-        self.inline = InlineJobs(ended=self._inline_ended, clock=clock, allowed_networks=tuple(allowed_networks))
+        self.inline = InlineJobs(
+            ended=self._inline_ended,
+            clock=clock,
+            allowed_networks=tuple(allowed_networks),
+            commands=commands or CommandPolicy(),
+            containers=containers or ContainerPolicy(),
+        )
         self.pool = ProcessPool(
             slots=slots, sources=sources or HandlerSources(), selector=self._selector, owner=self, clock=clock
         )
@@ -169,6 +180,7 @@ class Runner:
     def _serve(self) -> None:
         try:
             self.pool.code.start()
+            self.inline.start()
             while not self._closing:
                 self._round()
         except Exception:
