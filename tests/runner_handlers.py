@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -143,3 +144,12 @@ async def stubborn(context: TaskContext) -> None:
 async def coroutine_in_child(context: TaskContext) -> int:
     await asyncio.sleep(0)
     return os.getpid()
+
+
+@task_handler("t.deaf")
+def deaf(context: TaskContext, *, path: str) -> None:
+    """Ignores every signal that can be ignored, and blocks the others."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    note(path, str(os.getpid()))
+    NEVER.wait()

@@ -42,7 +42,7 @@ def run_arguments(
         *("--name", container_name(assignment)),
         *_labels(assignment, policy, owner, deadline),
         *("--network", network),
-        *("--read-only", "--tmpfs", f"/tmp:rw,nosuid,nodev,mode=1777,size={policy.tmp_mib}m"),  # noqa: S108 - inside
+        *("--read-only", "--tmpfs", _tmp(engine, policy)),
         *("--user", USER, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
         *("--pids-limit", str(policy.processes), "--ulimit", "core=0:0"),
         *("--memory", str(asked.memory), "--memory-swap", str(asked.memory), "--cpus", f"{asked.cpu:.4g}"),
@@ -58,6 +58,13 @@ def run_arguments(
 
 _PODMAN = ("--read-only-tmpfs=false", "--http-proxy=false", "--image-volume=ignore", "--systemd=false")
 """No writable place but /tmp, no variables of the worker's, no volumes that an image asks for."""
+
+
+def _tmp(engine: Engine, policy: ContainerPolicy) -> str:
+    """The user's own: runc may give it the mode of the image's /tmp. podman would copy that one's files, too."""
+    uid, gid = USER.split(":")
+    owner = "U,notmpcopyup" if engine.is_podman else f"uid={uid},gid={gid}"
+    return f"/tmp:rw,nosuid,nodev,mode=1777,{owner},size={policy.tmp_mib}m"  # noqa: S108 - inside the container
 
 
 def _labels(assignment: Assignment, policy: ContainerPolicy, owner: str, deadline: float) -> list[str]:
