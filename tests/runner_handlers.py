@@ -106,8 +106,9 @@ def sleep(context: TaskContext, *, seconds: float, path: str = "") -> int:
 
 
 @task_handler("t.family")
-def family(context: TaskContext, *, path: str) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as grandchild:
+def family(context: TaskContext, *, path: str, session: bool = False) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(argv, start_new_session=session) as grandchild:
         note(path, str(grandchild.pid))
         grandchild.wait()
 

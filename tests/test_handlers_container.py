@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,10 +16,13 @@ from uuid import UUID
 
 import pytest
 
+from apps.executions.handler_spec import validate_handler
 from apps.executions.states import Outcome
+from apps.quickstart.demo_container import IMAGES, container_task, local_image
 from apps.worker.containers.owner import own_mark
 from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.runner import Assignment
+from chronoweb.runtime.config import problems, read
 from tests.container_tools import IMAGE, Podman, podman, processes_with
 from tests.runner_tools import PYTHON, Watched, alive, assignment, lines, until, watched
 
@@ -172,7 +176,11 @@ def test_nothing_survives_its_worker(engine: Podman, open_dir: Path, unique: str
     engine_arguments, run_arguments = ",".join(engine.policy.engine_arguments), ",".join(engine.policy.run_arguments)
     shell = STUBBORN.format(mark=mark)
     arguments = [str(path), mark, shell, PYTHON, DAEMON, how.name, engine_arguments, run_arguments, IMAGE]
-    worker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments])
+    folders = open_dir / "folders"
+    folders.mkdir()
+    folders.chmod(0o777)
+    environment = {**os.environ, "TMPDIR": str(folders)}
+    worker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments], env=environment)
     try:
         pids = until(lambda: [int(pid) for pid in lines(path)] if len(lines(path)) == 3 else None, "the processes")
         until(lambda: len(processes_with(mark)) >= 2, "the container's processes")
@@ -181,6 +189,7 @@ def test_nothing_survives_its_worker(engine: Podman, open_dir: Path, unique: str
         code = worker.wait(timeout=60)
     assert code == (0 if how is signal.SIGTERM else -how)
     until(lambda: not any(alive(pid) for pid in pids) and not processes_with(mark), "the end of all", 20)
+    until(lambda: not list(folders.glob("chronoweb-*")), "the removal of the working folders")
     until(lambda: not engine.containers(), "its removal")
 
 
@@ -255,3 +264,32 @@ def test_without_an_engine_it_fails_for_good(policy: ContainerPolicy) -> None:
     assert result.error is not None
     assert (result.error["type"], result.error["permanent"]) == ("ContainerNotStarted", True)
     assert "CHRONOWEB_CONTAINER_ENGINE" in result.error["message"]
+
+
+def test_the_demo_has_a_container_task_where_an_image_is_at_hand(engine: Podman) -> None:
+    assert local_image(ContainerPolicy()) is None
+    assert local_image(engine.policy) is None
+    engine.call("tag", IMAGE, IMAGES[1])
+    image = local_image(engine.policy)
+    assert image == IMAGES[1]
+    handler = validate_handler(container_task(image)["handler"])
+    with watched(slots=1, containers=engine.policy) as runner:
+        (result,) = runner.run(assignment(handler))
+    assert result.outcome is Outcome.SUCCEEDED, result.error
+    assert b"65534" in (result.result_json or b"")
+
+
+def test_the_settings_reach_the_worker() -> None:
+    given = read(
+        {
+            "CHRONOWEB_CONTAINER_ENGINE": "podman",
+            "CHRONOWEB_CONTAINER_ENGINE_ARGUMENTS": "--runtime=runc,--storage-driver=vfs",
+            "CHRONOWEB_CONTAINER_RUN_ARGUMENTS": "--ulimit=nofile=1024:1024",
+            "CHRONOWEB_CONTAINER_PULL": "sometimes",
+        }
+    )
+    policy = ContainerPolicy.of(given, worker=3)
+    assert (policy.engine, policy.candidates, policy.worker) == ("podman", ("podman",), "3")
+    assert policy.engine_arguments == ("--runtime=runc", "--storage-driver=vfs")
+    assert policy.run_arguments == ("--ulimit=nofile=1024:1024",)
+    assert problems(given) == ["CHRONOWEB_CONTAINER_PULL='sometimes' is none of always, missing, never"]

@@ -11,6 +11,10 @@ from typing import Any
 from chronoweb.runtime.errors import ConfigurationError
 
 PREFIX = "CHRONOWEB_"
+_WORDS = {
+    "container_engine": ("auto", "podman", "docker", "none"),
+    "container_pull": ("always", "missing", "never"),
+}
 
 
 def _number(default: float, low: float, high: float, about: str) -> Any:
@@ -90,6 +94,15 @@ class Config:
     outbound_allowed_networks: tuple[str, ...] = _words("CIDRs that webhooks and containers may reach although private")
 
     @property
+    def unknown_words(self) -> list[str]:
+        """What is wrong with the settings that are one of a few words."""
+        return [
+            f"{PREFIX}{name.upper()}={getattr(self, name)!r} is none of {', '.join(legal)}"
+            for name, legal in _WORDS.items()
+            if getattr(self, name) not in legal
+        ]
+
+    @property
     def is_consistent(self) -> bool:
         return self.lease_renew_seconds * 2 <= self.lease_ttl_seconds
 
@@ -127,6 +140,7 @@ def problems(config: Config) -> list[str]:
         value = getattr(config, spec.name)
         if low is not None and not low <= value <= high:
             found.append(f"{PREFIX}{spec.name.upper()}={value} is outside {low} to {high}")
+    found += config.unknown_words
     if not config.is_consistent:
         found.append(
             f"{PREFIX}LEASE_RENEW_SECONDS={config.lease_renew_seconds} must be at most half of "

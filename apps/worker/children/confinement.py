@@ -40,8 +40,10 @@ def set_limits(limits: Mapping[str, int]) -> None:
     """Lower the limits of this process and of what it starts; none is ever raised. No core files are written."""
     for name, amount in limits.items():
         kind = _KINDS[name]
-        _, hard = resource.getrlimit(kind)
-        amount = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-        # The second step of processor time is SIGKILL: a program that catches SIGXCPU has a second to end.
-        resource.setrlimit(kind, (amount, amount + 1 if name == "cpu_seconds" and amount < hard else amount))
+        _, most = resource.getrlimit(kind)
+        # The hard limit of processor time is SIGKILL: who catches SIGXCPU has a second to end.
+        hard = amount + 1 if name == "cpu_seconds" else amount
+        if most != resource.RLIM_INFINITY:
+            amount, hard = min(amount, most), min(hard, most)
+        resource.setrlimit(kind, (amount, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

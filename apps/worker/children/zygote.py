@@ -16,7 +16,7 @@ SOCK_SEQPACKET socket, descriptors beside them:
 
 Each thing started has a session of its own, and ends with its whole process group; a program that is "kept" ends
 with all of its descendants (keeper.py). The kernel tells this process of the worker's death by SIGTERM; it then
-kills everything, starts the "on_death" programs of what was spawned with one, and ends.
+kills everything, starts the "on_death" programs of what was spawned with one, removes the folders, and ends.
 """
 
 import gc
@@ -24,6 +24,7 @@ import logging
 import marshal
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -50,7 +51,8 @@ class Zygote:
         self._pids: dict[int, int] = {}
         self._keys: dict[int, int] = {}
         self._keepers: set[int] = set()
-        self._on_death: dict[int, dict[str, Any]] = {}
+        self._specs: dict[int, dict[str, Any]] = {}
+        """Of the programs that run."""
 
     def serve(self) -> NoReturn:
         """Until the worker hangs up or dies."""
@@ -121,7 +123,7 @@ class Zygote:
         spec = keeper.read_spec(descriptors[0])
         parent = os.getpid()
         if spec["kept"]:
-            self._spawn_kept(key, descriptors)
+            self._spawn_kept(key, spec, descriptors)
             return
 
         def prepare() -> None:
@@ -133,11 +135,10 @@ class Zygote:
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             self._say(*keeper.refusal(key, problem))
             return
-        if spec.get("on_death"):
-            self._on_death[pid] = spec
+        self._specs[pid] = spec
         self._started(key, pid)
 
-    def _spawn_kept(self, key: int, descriptors: list[int]) -> None:
+    def _spawn_kept(self, key: int, spec: dict[str, Any], descriptors: list[int]) -> None:
         adopt_orphans()  # a keeper may be killed: then what it kept falls to this process
         parent = os.getpid()
         # Blocked until the keeper waits for them: it must not run this process's handlers.
@@ -151,6 +152,7 @@ class Zygote:
         if pid:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             self._keepers.add(pid)
+            self._specs[pid] = spec
             self._started(key, pid)
             return
         signal.set_wakeup_fd(-1)
@@ -192,7 +194,7 @@ class Zygote:
             if seen.si_pid in self._keys:
                 self._kill_group(seen.si_pid)
             _, status = os.waitpid(seen.si_pid, 0)
-            self._on_death.pop(seen.si_pid, None)
+            self._specs.pop(seen.si_pid, None)
             if seen.si_pid in self._keepers:
                 self._keepers.discard(seen.si_pid)
                 if status:
@@ -240,15 +242,12 @@ class Zygote:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may come again meanwhile
         for pid in self._keys:
             self._kill(pid)
-        for spec in self._on_death.values():
-            try:
-                subprocess.Popen(
-                    spec["on_death"], env=spec["environment"], stdin=subprocess.DEVNULL, start_new_session=True
-                )
-            except OSError:
-                logging.getLogger(__name__).exception("%s cannot be started", spec["on_death"][0])
         if self._keepers and not self._keepers_ended():
             kill_all(descendants(os.getpid()))
+        for spec in self._specs.values():
+            if spec["on_death"]:
+                _start_and_forget(spec["on_death"], spec["environment"])
+            shutil.rmtree(spec["directory"], ignore_errors=True)  # the worker would have removed it
         os._exit(0)
 
     def _keepers_ended(self) -> bool:
@@ -261,6 +260,13 @@ class Zygote:
                 return not descendants(os.getpid())
             select.select([], [], [], 0.005)
         return False
+
+
+def _start_and_forget(argv: list[str], environment: dict[str, str]) -> None:
+    try:
+        subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
+    except OSError:
+        logging.getLogger(__name__).exception("%s cannot be started", argv[0])
 
 
 def load(sources_json: str) -> tuple[Any, dict[str, Any]]:

@@ -71,6 +71,14 @@ class Engine:
             raise EngineError(f"inspect answered no JSON: {problem}") from None
         return [one for one in found if isinstance(one, dict)]
 
+    async def has_image(self, image: str) -> bool:
+        """Whether it need not be fetched."""
+        try:
+            await self._call([*self.program, "image", "inspect", image])
+        except EngineError:
+            return False
+        return True
+
     async def ours(self) -> list[str]:
         """Ids of all containers that some worker started. Raises EngineError."""
         filters = ("--all", "--quiet", "--no-trunc", "--filter", f"label={OWNER_LABEL}")
