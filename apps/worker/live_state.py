@@ -4,7 +4,7 @@ It is a hint that may be lost: who holds what stands in PostgreSQL.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class LiveState:
     slots: int
     mean_run_seconds: float | None
     inbox: Mapping[str, Any]
-    capabilities: Sequence[str] = ()
+    capabilities: tuple[str, ...] = ()
 
 
 class LiveStates:
@@ -58,7 +58,9 @@ class LiveStates:
             stamp, document = value.split(b" ", 1)
             age = now - float(stamp)
             if age <= youngest_ms:
-                alive[int(name)] = (float(stamp), LiveState(**json.loads(document)))
+                fields = json.loads(document)
+                fields["capabilities"] = tuple(fields.get("capabilities", ()))
+                alive[int(name)] = (float(stamp), LiveState(**fields))
             elif age > 60_000:
                 self._redis.hdel(self._key, name)
         return alive
