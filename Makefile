@@ -10,7 +10,7 @@ ARGS ?=
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test drill lint format clean browser
+.PHONY: run test drill lint format clean browser engine
 .DEFAULT_GOAL := run
 
 # Dies with make, also when that is killed: a second run must never meet a first one that nobody sees.
@@ -19,10 +19,10 @@ run: $(VENV)/.installed-$(if $(findstring kafka,$(ARGS)),dev,embedded)
 	exec $(VENV)/bin/python -I -S apps/quickstart/exec_with_parent.py --parent $$PPID --signal 9 -- \
 		$(CURDIR)/$(VENV)/bin/python manage.py quickstart --port $(PORT) $(ARGS)
 
-test: $(VENV)/.installed-dev browser
+test: $(VENV)/.installed-dev browser engine
 	$(VENV)/bin/python -m pytest $(ARGS)
 
-drill: $(VENV)/.installed-dev browser
+drill: $(VENV)/.installed-dev browser engine
 	$(VENV)/bin/python -m pytest -m drill $(ARGS)
 
 # The console's tests drive a real Chromium. As root on Debian it is fetched; elsewhere it is asked for.
@@ -32,6 +32,14 @@ browser:
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
 	else echo "the tests of the console need Chromium: install it (Debian: apt-get install chromium)," \
 		"or name one in the variable CHROMIUM" >&2; exit 1; fi
+
+# Containers are tested with a real podman. Its image is made of a static busybox; no registry is asked.
+engine:
+	@if command -v podman >/dev/null && command -v runc >/dev/null && command -v busybox >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends podman runc busybox-static; \
+	else echo "the tests of containers need podman, runc and a static busybox: install them" \
+		"(Debian: apt-get install podman runc busybox-static)" >&2; exit 1; fi
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check .

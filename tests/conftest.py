@@ -55,6 +55,15 @@ def kafka_bootstrap(services: ServiceAddresses) -> str:
 
 
 @pytest.fixture
+def open_dir() -> Iterator[Path]:
+    """An empty folder that everybody may write to, as commands must that run as another user."""
+    path = Path(tempfile.mkdtemp(prefix="chronoweb-test-open-"))
+    path.chmod(0o777)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
 def data_dir() -> Iterator[Path]:
     """An empty folder for services of a test's own.
 

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -105,8 +106,9 @@ def sleep(context: TaskContext, *, seconds: float, path: str = "") -> int:
 
 
 @task_handler("t.family")
-def family(context: TaskContext, *, path: str) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as grandchild:
+def family(context: TaskContext, *, path: str, session: bool = False) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(argv, start_new_session=session) as grandchild:
         note(path, str(grandchild.pid))
         grandchild.wait()
 
@@ -267,3 +269,12 @@ def late(context: TaskContext, *, path: str) -> None:
             note(path, str(problem))
 
     threading.Thread(target=speak_late, daemon=True).start()
+
+
+@task_handler("t.deaf")
+def deaf(context: TaskContext, *, path: str) -> None:
+    """Ignores every signal that can be ignored, and blocks the others."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    note(path, str(os.getpid()))
+    NEVER.wait()

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,12 @@ from apps.worker.runner import Assignment, HandlerSources, Runner, RunResult
 
 SOURCES = HandlerSources(installed_apps=False, modules=("tests.runner_handlers",))
 WAIT_SECONDS = 30.0
+PYTHON = (
+    sys.executable
+    if os.geteuid()
+    else next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.path.exists(path)), sys.executable)
+)
+"""A Python for commands. Those of root's tests run as nobody, who may not enter the folder of the tests' own."""
 _numbers = itertools.count(1)
 
 

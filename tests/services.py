@@ -41,6 +41,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     root.chmod(0o711)  # PostgreSQL passes through it as another user when root runs the tests
     early_config.add_cleanup(lambda: shutil.rmtree(root, ignore_errors=True))
     os.environ["CHRONOWEB_DATA_DIR"] = str(root)
+    os.environ.setdefault("CHRONOWEB_CONTAINER_ENGINE", "none")  # tests of containers bring a store of their own
     os.environ.setdefault("SECRET_KEY", "of-the-test-suite-" + "0" * 40)
     missing = [name for name in VARIABLES if not os.environ.get(name)]
     if missing:

@@ -9,6 +9,8 @@ from apps.executions.handler_spec import validate_handler
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import check_url
 
+NO_NETWORKS: list[Any] = ["host", "bridge", None, {}, {"allow": []}, {"allow": "a:1"}, {"allow": ["a:1"], "deny": []}]
+
 
 def public(host: str, port: int) -> Sequence[str]:
     return ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"]
@@ -43,6 +45,32 @@ def refusal(data: Any) -> list[tuple[str, str]]:
         (
             {"type": "command", "argv": ["echo", "; id", "$(id)", "-x", ""]},
             {"type": "command", "argv": ["echo", "; id", "$(id)", "-x", ""], "environment": {}},
+        ),
+        (
+            {"type": "command", "argv": ["a"], "limits": {"memory": "1Gi", "cpu_seconds": 60}},
+            {"type": "command", "argv": ["a"], "environment": {}, "limits": {"memory": "1Gi", "cpu_seconds": 60}},
+        ),
+        (
+            {"type": "container", "image": "alpine"},
+            {
+                "type": "container",
+                "image": "alpine",
+                "command": [],
+                "environment": {},
+                "resource_requirements": {"cpu": 1, "memory": "512Mi"},
+                "network": "none",
+            },
+        ),
+        (
+            CONTAINER := {
+                "type": "container",
+                "image": "registry.example.com:5000/team/tool_x:1.2-rc@sha256:" + "0" * 64,
+                "command": ["run", "$(id)", "-x"],
+                "environment": {"A": "$B"},
+                "resource_requirements": {"cpu": "500m", "memory": "8Gi", "timeout_seconds": 0.5},
+                "network": {"allow": ["example.com:443", "[2606:4700::1]:80"]},
+            },
+            CONTAINER,
         ),
     ],
 )
@@ -89,6 +117,56 @@ def test_accepted(given: dict[str, Any], stored: dict[str, Any]) -> None:
             "set by",
         ),
         ({"type": "command", "argv": ["\ud800"]}, ["/argv/0"], "surrogate"),
+        ({"type": "command", "argv": ["a"], "limits": []}, ["/limits"], "open_files"),
+        ({"type": "command", "argv": ["a"], "limits": {"ram": 1}}, ["/limits/ram"], "memory"),
+        ({"type": "command", "argv": ["a"], "limits": {"memory": "lots"}}, ["/limits/memory"], "512Mi"),
+        ({"type": "command", "argv": ["a"], "limits": {"memory": "900Gi"}}, ["/limits/memory"], "COMMAND_MEMORY_MIB"),
+        ({"type": "command", "argv": ["a"], "limits": {"processes": 0}}, ["/limits/processes"], "1 to 1024"),
+        ({"type": "command", "argv": ["a"], "limits": {"processes": "9"}}, ["/limits/processes"], "whole number"),
+        ({"type": "container"}, ["/image"], "missing"),
+        *(
+            ({"type": "container", "image": image}, ["/image"], "registry.example.com/team/tool:1.2")
+            for image in (
+                *("", "-v", "--privileged", "A/B", "a b", "a;id", "a:", "a:b:c", "a@sha256:12", "../x", "oci:x", "/x"),
+                *("docker-archive:x", "dir:x", "x" * 600, 5, None, "a//b", "a\n"),
+            )
+        ),
+        ({"type": "container", "image": "a", "command": "rm -rf /"}, ["/command"], "shell is never used"),
+        ({"type": "container", "image": "a", "command": ["a\0"]}, ["/command/0"], "NUL"),
+        ({"type": "container", "image": "a", "environment": {"A": "b\nC=d"}}, ["/environment/A"], "one line"),
+        ({"type": "container", "image": "a", "environment": {"A": "b\rC"}}, ["/environment/A"], "one line"),
+        ({"type": "container", "image": "a", "environment": {"A": "b" * 40_000}}, ["/environment/A"], "32768"),
+        ({"type": "container", "image": "a", "environment": {"CHRONOWEB_X": "b"}}, ["/environment/CHRONOWEB_X"], "set"),
+        *(
+            ({"type": "container", "image": "a", "resource_requirements": {name: value}}, [pointer], says)
+            for name, value, pointer, says in (
+                ("cpu", 4.5, "/resource_requirements/cpu", "0.01 to 4"),
+                ("cpu", "5000m", "/resource_requirements/cpu", "0.01 to 4"),
+                ("cpu", 0, "/resource_requirements/cpu", "0.01 to 4"),
+                ("cpu", "half", "/resource_requirements/cpu", "500m"),
+                ("cpu", True, "/resource_requirements/cpu", "500m"),
+                ("cpu", float("nan"), "/resource_requirements/cpu", "500m"),
+                ("memory", "9Gi", "/resource_requirements/memory", "8Gi"),
+                ("memory", "1Mi", "/resource_requirements/memory", "8Mi"),
+                ("memory", "512MB", "/resource_requirements/memory", "512Mi"),
+                ("memory", -1, "/resource_requirements/memory", "8Mi"),
+                ("timeout_seconds", 0, "/resource_requirements/timeout_seconds", "86400"),
+                ("timeout_seconds", "9", "/resource_requirements/timeout_seconds", "number"),
+                ("gpu", 1, "/resource_requirements/gpu", "memory"),
+            )
+        ),
+        *(
+            ({"type": "container", "image": "a", "network": network}, ["/network"], "host:port")
+            for network in NO_NETWORKS
+        ),
+        *(
+            (
+                {"type": "container", "image": "a", "network": {"allow": ["example.com:1", pair]}},
+                ["/network/allow/1"],
+                "",
+            )
+            for pair in ("example.com", "example.com:", ":443", "a:b", "a:99999", "http://a:1", "u@a:1", "a:1/x", 5)
+        ),
     ],
 )
 def test_refused_with_a_pointer(data: Any, pointers: list[str], says: str) -> None:
@@ -160,3 +238,10 @@ def test_listed_networks_are_allowed(url: str, networks: list[str]) -> None:
 
 def test_a_name_that_does_not_resolve_yet_is_allowed_at_definition() -> None:
     check_url("https://not-yet.example/", [], resolve=unknown)
+
+
+@pytest.mark.parametrize("pair", ["127.0.0.1:5432", "[::1]:6379", "169.254.169.254:80", "2130706433:80"])
+def test_containers_reach_no_private_address(pair: str) -> None:
+    with pytest.raises(InvalidInputs) as caught:
+        validate_handler({"type": "container", "image": "a", "network": {"allow": [pair]}})
+    assert [error.pointer for error in caught.value.errors] == ["/network/allow/0"]

@@ -183,9 +183,11 @@ def test_capacity_follows_the_measured_run_time() -> None:
         assert runner.runner.capacity_within(0.05) == 0
 
 
-def test_everything_dies_with_the_worker(tmp_path: Path) -> None:
+def test_everything_dies_with_the_worker(open_dir: Path) -> None:
     """Killed with SIGKILL, so that nothing in it can clean up: child, grandchild, command and its child go too."""
-    path = tmp_path / "pids"
+    path = open_dir / "pids"
+    path.touch()
+    path.chmod(0o666)
     program = textwrap.dedent(
         """
         import sys, threading

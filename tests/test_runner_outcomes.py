@@ -134,8 +134,9 @@ def test_timeout_kills(runner: Watched, tmp_path) -> None:
     until(lambda: not os.path.exists(f"/proc/{pid}"), "the child's end")
 
 
-def test_timeout_kills_what_the_handler_started(runner: Watched, tmp_path) -> None:
-    (result,) = runner.run(assignment("t.family", timeout=1.0, path=str(tmp_path / "pid")))
+@pytest.mark.parametrize("session", [False, True])
+def test_timeout_kills_what_the_handler_started(runner: Watched, tmp_path, session: bool) -> None:
+    (result,) = runner.run(assignment("t.family", timeout=1.0, path=str(tmp_path / "pid"), session=session))
     assert result.outcome is Outcome.TIMED_OUT
     (pid,) = lines(tmp_path / "pid")
     until(lambda: not os.path.exists(f"/proc/{pid}"), "the grandchild's end")

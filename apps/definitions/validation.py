@@ -10,6 +10,7 @@ from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import ONE_SHOT_GRACE
 from apps.definitions.timeouts import read_timeouts
 from apps.executions import handler_signatures
+from apps.executions.command_limits import caps
 from apps.executions.handler_spec import validate_handler
 from apps.executions.retry import RetryPolicy
 from chronoweb.runtime.config import config
@@ -189,8 +190,11 @@ class _Reader:
         return self.nested("schedule", parse)
 
     def handler(self) -> dict[str, Any] | None:
-        networks = config().outbound_allowed_networks
-        return self.nested("handler", lambda given: validate_handler(given, allowed_networks=networks))
+        settings = config()
+        networks, largest = settings.outbound_allowed_networks, caps(settings)
+        return self.nested(
+            "handler", lambda given: validate_handler(given, allowed_networks=networks, command_caps=largest)
+        )
 
     def parameters(self) -> Any:
         value = self._get("parameters")

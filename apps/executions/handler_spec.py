@@ -5,12 +5,22 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from apps.executions.command_limits import caps, check_limits
+from apps.executions.container_spec import (
+    DEFAULT_RESOURCES,
+    check_command,
+    check_container_environment,
+    check_image,
+    check_network,
+    check_resources,
+)
+from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, escape
+from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import Resolve, check_url, system_resolve
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
-VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 HANDLER_NAME = re.compile(r"[A-Za-z_][\w.-]{0,199}", re.ASCII)
 RESERVED_HEADERS = frozenset(
     {
@@ -20,20 +30,21 @@ RESERVED_HEADERS = frozenset(
     }
 )
 HEADERS_AT_MOST = 50
-ARGUMENTS_AT_MOST = 256
-TEXT_BYTES = 64 * 1024
 VALUE_BYTES = 8 * 1024
-
-Found = list[InvalidInput]
 
 
 def validate_handler(
-    data: Any, *, allowed_networks: Sequence[str] = (), resolve: Resolve = system_resolve
+    data: Any,
+    *,
+    allowed_networks: Sequence[str] = (),
+    command_caps: Mapping[str, int] | None = None,
+    resolve: Resolve = system_resolve,
 ) -> dict[str, Any]:
     """The handler as it is stored: known fields only, defaults filled in.
 
-    allowed_networks: CIDRs that webhooks may reach although private. Raises InvalidInputs, pointers relative to
-    the handler object ("/url").
+    allowed_networks: CIDRs that webhooks and containers may reach although private. command_caps: the largest
+    limits of a command (command_limits.caps); None: the defaults. Raises InvalidInputs, pointers relative to the
+    handler object ("/url").
     """
     if not isinstance(data, Mapping):
         raise InvalidInputs([InvalidInput("", data, "must be an object with a type", tuple(_TYPES))])
@@ -44,7 +55,7 @@ def validate_handler(
     required, defaults, checks = _TYPES[kind]
     legal = ("type", *required, *defaults)
     found = [
-        InvalidInput(f"/{_escape(str(name))}", value, f"unknown field of a {kind} handler", ", ".join(legal))
+        InvalidInput(f"/{escape(str(name))}", value, f"unknown field of a {kind} handler", ", ".join(legal))
         for name, value in data.items()
         if name not in legal
     ]
@@ -55,6 +66,10 @@ def validate_handler(
             check(f"/{name}", given[name], found)
     if kind == "webhook" and "url" in data:
         _check_url(data["url"], allowed_networks, resolve, found)
+    elif kind == "command" and given["limits"] is not None:
+        check_limits("/limits", given["limits"], found, command_caps or caps(Config()))
+    elif kind == "container":
+        check_network("/network", given["network"], found, allowed_networks=allowed_networks, resolve=resolve)
     if found:
         raise InvalidInputs(found)
     return {"type": kind, **{name: value for name, value in given.items() if name != "type" and value is not None}}
@@ -84,7 +99,7 @@ def _check_headers(pointer: str, value: Any, found: Found) -> None:
         found.append(InvalidInput(pointer, value, "must be an object of header names and texts", legal))
         return
     for name, text in value.items():
-        at = f"{pointer}/{_escape(str(name))}"
+        at = f"{pointer}/{escape(str(name))}"
         if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
             found.append(InvalidInput(at, name, "is no header name"))
         elif name.lower() in RESERVED_HEADERS:
@@ -109,52 +124,8 @@ def _check_body(pointer: str, value: Any, found: Found) -> None:
         found.append(InvalidInput(pointer, None, f"has {size} bytes", f"at most {TEXT_BYTES} bytes"))
 
 
-def _check_argv(pointer: str, value: Any, found: Found) -> None:
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        legal = '["program", "argument", …]; a shell is never used'
-        found.append(InvalidInput(pointer, value, "must be a list of texts, not a command line", legal))
-        return
-    if not 1 <= len(value) <= ARGUMENTS_AT_MOST:
-        problem = f"has {len(value)} elements"
-        found.append(InvalidInput(pointer, list(value), problem, f"1 to {ARGUMENTS_AT_MOST} elements"))
-    for index, argument in enumerate(value):
-        _check_text(f"{pointer}/{index}", argument, found)
-    if value and value[0] == "":
-        found.append(InvalidInput(f"{pointer}/0", "", "is no program"))
-
-
-def _check_environment(pointer: str, value: Any, found: Found) -> None:
-    if not isinstance(value, Mapping):
-        found.append(InvalidInput(pointer, value, "must be an object of variable names and texts"))
-        return
-    for name, text in value.items():
-        at = f"{pointer}/{_escape(str(name))}"
-        if not isinstance(name, str) or not VARIABLE_NAME.fullmatch(name):
-            found.append(InvalidInput(at, name, "is no variable name", 'letters, digits and "_"'))
-        elif name.startswith("CHRONOWEB_"):
-            found.append(InvalidInput(at, text, "names that begin with CHRONOWEB_ are set by chronoweb"))
-        else:
-            _check_text(at, text, found)
-
-
-def _check_text(pointer: str, value: Any, found: Found) -> None:
-    if not isinstance(value, str):
-        found.append(InvalidInput(pointer, value, "must be text"))
-    elif "\0" in value:
-        found.append(InvalidInput(pointer, None, "contains a NUL character"))
-    elif not value.isascii() and value != value.encode("utf-8", "replace").decode():
-        found.append(InvalidInput(pointer, None, "contains a lone surrogate"))
-    elif len(value.encode()) > TEXT_BYTES:
-        found.append(InvalidInput(pointer, None, "is too long", f"at most {TEXT_BYTES} bytes"))
-
-
 def _printable(text: str) -> bool:
     return all(character.isprintable() or character == "\t" for character in text)
-
-
-def _escape(name: str) -> str:
-    """A name as part of a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 _Check = Callable[[str, Any, Found], None]
@@ -165,6 +136,20 @@ _TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
         {"method": "POST", "headers": {}, "body": None},
         {"method": _check_method, "headers": _check_headers, "body": _check_body},
     ),
-    "command": (("argv",), {"environment": {}}, {"argv": _check_argv, "environment": _check_environment}),
+    "command": (
+        ("argv",),
+        {"environment": {}, "limits": None},
+        {"argv": check_argv, "environment": check_environment},
+    ),
+    "container": (
+        ("image",),
+        {"command": [], "environment": {}, "resource_requirements": DEFAULT_RESOURCES, "network": "none"},
+        {
+            "image": check_image,
+            "command": check_command,
+            "environment": check_container_environment,
+            "resource_requirements": check_resources,
+        },
+    ),
 }
 """Type → required fields, optional fields with their defaults, checks."""

@@ -19,10 +19,13 @@ from django.db import transaction
 from apps.definitions.models import Task
 from apps.definitions.services import create_task, update_task
 from apps.quickstart.credentials import Credentials, read_credentials
+from apps.quickstart.demo_container import container_task, local_image
 from apps.tenants import keys
 from apps.tenants.models import Membership, Role, Tenant
 from apps.tenants.principal import Principal
+from apps.worker.containers.policy import ContainerPolicy
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import InvalidInputs
 
 logger = logging.getLogger(__name__)
@@ -39,11 +42,13 @@ def prepare(*, url: str, data_dir: Path, clock: Clock = SYSTEM_CLOCK) -> Credent
     url: where the web process answers, without a slash at the end.
     """
     before = read_credentials(data_dir)
+    image = None if before else local_image(ContainerPolicy.of(config(), worker=0))
     with transaction.atomic():
         tenant, is_new = Tenant.objects.get_or_create(slug=TENANT, defaults={"name": "Demo"})
         principal = Principal(tenant_id=tenant.id, tenant_slug=tenant.slug, role=Role.OWNER, actor=ACTOR)
         if is_new:
-            for document in demo_tasks(url=url, now=clock.now()):
+            documents = demo_tasks(url=url, now=clock.now())
+            for document in [*documents, container_task(image)] if image else documents:
                 _unless_refused(document["name"], partial(create_task, principal=principal, data=document))
         elif before is not None and before.url != url:
             _move_webhooks(principal, old=before.url, new=url)

@@ -19,7 +19,9 @@ from apps.worker import presence
 from apps.worker.backlog import Backlog
 from apps.worker.claimer import Claimer
 from apps.worker.completer import Completer
+from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.envelope import WORKER_HEADER, EnvelopeError, decode
+from apps.worker.handlers.command_policy import CommandPolicy
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import Assignment, RunResult
 from apps.worker.live_state import LiveState
@@ -97,6 +99,8 @@ class Worker:
             on_results=self._ended,
             sources=HandlerSources(playground=str(settings.BASE_DIR / "playground" / "tasks.py")),
             allowed_networks=self.config.outbound_allowed_networks,
+            commands=CommandPolicy.of(self.config),
+            containers=ContainerPolicy.of(self.config, worker=self.id),
             floor=self.slots,
             notes=self.recorder,
             cancel_grace_seconds=self.config.cancel_grace_seconds,
@@ -233,6 +237,7 @@ class Worker:
             slots=self.slots,
             mean_run_seconds=mean.value if mean.count else None,
             inbox=self.receiver.inbox() or {},
+            capabilities=self.runner.inline.capabilities,
         )
 
     def _each_second(self, connection: psycopg.Connection) -> None:

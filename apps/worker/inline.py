@@ -1,4 +1,4 @@
-"""What runs inside the worker process: threads, coroutine functions, webhooks, commands.
+"""What runs inside the worker process: threads, coroutine functions, webhooks, and the programs that it watches.
 
 None of it can be killed as a child can. A coroutine is cancelled; one that does not let itself be cancelled,
 and any thread, is abandoned: its outcome is reported, its slot is free, and it is counted. A worker with many
@@ -13,7 +13,10 @@ from typing import Any
 
 from apps.executions.states import Outcome
 from apps.worker import limits
+from apps.worker.containers.policy import ContainerPolicy
+from apps.worker.containers.run import ContainerRunner
 from apps.worker.handlers.command import CommandStarter
+from apps.worker.handlers.command_policy import CommandPolicy
 from apps.worker.handlers.python import call, call_async, entry_of
 from apps.worker.handlers.registry import Handler
 from apps.worker.handlers.report import make_error
@@ -27,6 +30,10 @@ GRACE_SECONDS = 2.0
 """After its timeout a coroutine has this long to let itself be cancelled."""
 COMMAND_GRACE_SECONDS = 8.0
 """Killing a command's group and emptying its pipes takes longer on a loaded machine."""
+CONTAINER_GRACE_SECONDS = 15.0
+"""Removing a container takes several calls of its engine."""
+CLOSE_SECONDS = 10.0
+"""How long the end of a loop waits for what runs on it."""
 
 Ended = Callable[[Job, Report], None]
 
@@ -70,14 +77,14 @@ class LoopThread:
             tasks = list(self._tasks.values())
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks, timeout=COMMAND_GRACE_SECONDS) if tasks else None
+            await asyncio.wait(tasks, timeout=CLOSE_SECONDS) if tasks else None
             if cleanup is not None:
                 await cleanup()
             await self.loop.shutdown_default_executor()
             self.loop.stop()
 
         self.loop.call_soon_threadsafe(lambda: setattr(self, "_winding_up", self.loop.create_task(wind_up())))
-        self._thread.join(COMMAND_GRACE_SECONDS + 2.0)
+        self._thread.join(2 * CLOSE_SECONDS)
 
 
 async def _limited(job: Job, make: Callable[[], Coroutine[Any, Any, Report]], ended: Ended) -> None:
@@ -109,16 +116,38 @@ def stopped_report(job: Job, outcome: Outcome, *, abandoned: bool = False) -> Re
 class InlineJobs:
     """Starts jobs that need no child. Used by the runner's thread; `ended` is called on other threads."""
 
-    def __init__(self, *, ended: Ended, line: MakeLine, clock: Clock, allowed_networks: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        *,
+        ended: Ended,
+        line: MakeLine,
+        clock: Clock,
+        allowed_networks: tuple[str, ...],
+        commands: CommandPolicy,
+        containers: ContainerPolicy,
+    ) -> None:
         self._ended = ended
         self._line = line
         self._clock = clock
         self._webhooks = WebhookCaller(allowed_networks=allowed_networks, clock=clock)
-        self._commands = CommandStarter()
+        self._commands = CommandStarter(commands)
+        self._container_policy = containers
+        self._containers = ContainerRunner(containers, clock)
         self._own_loop: LoopThread | None = None
         self._handlers_loop: LoopThread | None = None
         self.abandoned = 0
         """Threads and coroutines that outlived their job, since the start."""
+
+    def start(self) -> None:
+        """Begin what goes on without a job: looking for a container engine, and for what crashed workers left."""
+        if self._container_policy.candidates:
+            loop = self._own().loop
+            loop.call_soon_threadsafe(self._containers.start)
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """What this worker can do and another may not. Safe from any thread."""
+        return ("container",) if self._containers.engine is not None else ()
 
     def start_thread(self, job: Job, handler: Handler) -> None:
         """A daemon thread each: one that hangs holds up neither the others nor the end of the process."""
@@ -148,6 +177,10 @@ class InlineJobs:
         self._begin(job, COMMAND_GRACE_SECONDS)
         self._on_own_loop(job, lambda: self._commands.run(job.assignment, job.extra))
 
+    def start_container(self, job: Job) -> None:
+        self._begin(job, CONTAINER_GRACE_SECONDS)
+        self._on_own_loop(job, lambda: self._containers.run(job.assignment, job.extra))
+
     def cancel(self, job: Job) -> bool:
         """Ask a job to stop; False if nothing can stop it (a thread)."""
         if job.holder is None:
@@ -173,6 +206,7 @@ class InlineJobs:
         async def cleanup() -> None:
             await self._webhooks.close()
             self._commands.close()
+            await self._containers.close()
 
         if self._handlers_loop is not None:
             self._handlers_loop.close()
@@ -181,10 +215,14 @@ class InlineJobs:
 
     def _begin(self, job: Job, grace: float) -> None:
         job.started_us = int(self._clock.time() * 1e6)
+        job.grace = grace
         job.give_up_at = self._clock.monotonic() + job.assignment.timeout_seconds + grace
 
     def _on_own_loop(self, job: Job, make: Callable[[], Coroutine[Any, Any, Report]]) -> None:
+        job.holder = self._own()
+        self._own().run(job, make, self._ended)
+
+    def _own(self) -> LoopThread:
         if self._own_loop is None:
-            self._own_loop = LoopThread("webhooks and commands")
-        job.holder = self._own_loop
-        self._own_loop.run(job, make, self._ended)
+            self._own_loop = LoopThread("webhooks and programs")
+        return self._own_loop

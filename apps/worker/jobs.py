@@ -74,6 +74,8 @@ class Job:
     """Host clock; 0 until it runs. Jobs in children are started by the child, which says so in shared memory."""
     give_up_at: float = 0.0
     """Monotonic seconds at which what runs it outside a child is abandoned."""
+    grace: float = 0.0
+    """Seconds that stopping it may take, once it runs outside a child."""
     lost: int = 0
     """How often a child died before this job's turn came."""
     cancelled: bool = False

@@ -18,13 +18,15 @@ _REPORT = (Path(__file__).parent / "lua" / "report.lua").read_text()
 class LiveState:
     """One worker's word. claimed: executions begun since it started; inbox: where messages reach it.
 
-    mean_run_seconds: of what it ran lately; None while nothing is known.
+    mean_run_seconds: of what it ran lately; None while nothing is known. capabilities: what it can do and others
+    may not, such as "container".
     """
 
     claimed: int
     slots: int
     mean_run_seconds: float | None
     inbox: Mapping[str, Any]
+    capabilities: tuple[str, ...] = ()
 
 
 class LiveStates:
@@ -56,7 +58,9 @@ class LiveStates:
             stamp, document = value.split(b" ", 1)
             age = now - float(stamp)
             if age <= youngest_ms:
-                alive[int(name)] = (float(stamp), LiveState(**json.loads(document)))
+                fields = json.loads(document)
+                fields["capabilities"] = tuple(fields.get("capabilities", ()))
+                alive[int(name)] = (float(stamp), LiveState(**fields))
             elif age > 60_000:
                 self._redis.hdel(self._key, name)
         return alive

@@ -15,7 +15,7 @@ from apps.worker.children.pool import ProcessPool
 from apps.worker.handlers.registry import REGISTRY, Handler, unknown_handler
 from apps.worker.handlers.report import make_error
 from apps.worker.handlers.sources import HandlerSources, load_all, load_playground
-from apps.worker.inline import GRACE_SECONDS, InlineJobs, stopped_report
+from apps.worker.inline import InlineJobs, stopped_report
 from apps.worker.jobs import Asked, Job, Report
 
 Refuse = Callable[[Job, Outcome, dict[str, Any]], None]
@@ -119,7 +119,7 @@ class Router:
         return found
 
     def _end_inline(self, job: Job, now: float) -> None:
-        job.give_up_at = min(job.give_up_at, now + GRACE_SECONDS if self._inline.cancel(job) else now)
+        job.give_up_at = min(job.give_up_at, now + job.grace if self._inline.cancel(job) else now)
 
     def leave(self, job: Job) -> None:
         """A job that ran in the worker has ended."""
@@ -164,10 +164,13 @@ class Router:
         elif kind == "command":
             self._running.add(job)
             self._inline.start_command(job)
+        elif kind == "container":
+            self._running.add(job)
+            self._inline.start_container(job)
         elif kind == "python":
             self._start_python(job)
         else:
-            text = f"handler type {kind!r} is not one of python, webhook, command"
+            text = f"handler type {kind!r} is not one of python, webhook, command, container"
             self._refuse(job, Outcome.FAILED, make_error("UnknownHandlerType", text, permanent=True))
 
     def _start_python(self, job: Job) -> None:

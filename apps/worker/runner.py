@@ -15,7 +15,9 @@ from apps.executions.states import Outcome
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
+from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.drain import Drain
+from apps.worker.handlers.command_policy import CommandPolicy
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.inline import InlineJobs
 from apps.worker.inline_line import InlineLine
@@ -32,7 +34,8 @@ TICK_SECONDS = 0.01
 IDLE_SECONDS = 0.5
 OVERHEAD_SECONDS = 1e-4
 """What a job costs besides its handler: no child runs more than about 10,000 a second."""
-HAND_BACK_SECONDS = 10.0
+HAND_BACK_SECONDS = 16.0
+"""Longer than anything that can be stopped takes to stop (inline.py)."""
 SLICE_SECONDS = 0.1
 """A drain looks this often whether it must hurry."""
 
@@ -41,8 +44,9 @@ class Runner:
     """At most `slots` things run at once; a child with a window of short jobs counts as one.
 
     floor: what `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may
-    reach although they are private. notes: who writes down what handlers say. cancel_grace_seconds: between asking a
-    handler that looks out for it and killing it. long_seconds: what runs for longer is asked at once in a drain.
+    reach although they are private. commands, containers: who they run as, within what, by which engine. notes: who
+    writes down what handlers say. cancel_grace_seconds: between asking a handler that looks out for it and killing it.
+    long_seconds: what runs for longer is asked at once in a drain.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class Runner:
         on_results: Callable[[list[RunResult]], None],
         sources: HandlerSources | None = None,
         allowed_networks: Sequence[str] = (),
+        commands: CommandPolicy | None = None,
+        containers: ContainerPolicy | None = None,
         floor: int = 0,
         notes: NoteTaker | None = None,
         cancel_grace_seconds: float = 0.0,
@@ -81,6 +87,8 @@ class Runner:
             line=lambda job: InlineLine(job, self._sayings, self._mailbox, clock),
             clock=clock,
             allowed_networks=tuple(allowed_networks),
+            commands=commands or CommandPolicy(),
+            containers=containers or ContainerPolicy(),
         )
         self.pool = ProcessPool(
             slots=slots, sources=sources or HandlerSources(), selector=self._selector, owner=self, clock=clock
@@ -223,6 +231,7 @@ class Runner:
     def _serve(self) -> None:
         try:
             self.pool.code.start()
+            self.inline.start()
             while not self._closing:
                 self._round()
         except Exception:

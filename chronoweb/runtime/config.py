@@ -11,6 +11,10 @@ from typing import Any
 from chronoweb.runtime.errors import ConfigurationError
 
 PREFIX = "CHRONOWEB_"
+_WORDS = {
+    "container_engine": ("auto", "podman", "docker", "none"),
+    "container_pull": ("always", "missing", "never"),
+}
 
 
 def _number(default: float, low: float, high: float, about: str) -> Any:
@@ -57,6 +61,22 @@ class Config:
     heartbeat_seconds: float = _number(10, 0.1, 60, "how often a worker renews its lease")
     worker_lease_seconds: float = _number(30, 1, 600, "a silent worker's work is taken away after this")
 
+    # Commands and containers
+    command_user: str = _word("", "who commands run as when the worker is root, a name or number; empty: nobody")
+    command_root_allowed: int = _number(0, 0, 1, "1 lets commands of a root worker run as root")
+    command_memory_mib: int = _number(16384, 16, 1048576, "largest address space of a command's process")
+    command_file_size_mib: int = _number(10240, 1, 1048576, "largest file that a command may write")
+    command_processes: int = _number(1024, 1, 1000000, "most processes of the user that commands run as")
+    command_open_files: int = _number(1024, 8, 1048576, "most files that a command's process may hold open")
+    command_cpu_seconds: int = _number(86400, 1, 31536000, "most processor time of a command's process")
+    container_engine: str = _word("auto", "what runs containers: auto, podman, docker or none")
+    container_engine_arguments: tuple[str, ...] = _words("arguments of the engine itself, before its subcommand")
+    container_run_arguments: tuple[str, ...] = _words("more arguments of the engine's run")
+    container_pull: str = _word("missing", "when images are fetched: always, missing or never")
+    container_processes: int = _number(256, 1, 100000, "most processes in a container")
+    container_tmp_mib: int = _number(64, 1, 8192, "size of a container's /tmp, which its memory limit counts")
+    container_sweep_seconds: float = _number(60, 1, 3600, "how often a worker looks for containers left behind")
+
     # Did it
     lease_ttl_seconds: float = _number(15, 1, 300, "how long a role's lease lasts without renewal")
     lease_renew_seconds: float = _number(5, 0.1, 100, "how often a role's lease is renewed")
@@ -73,7 +93,16 @@ class Config:
     # API
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")
-    outbound_allowed_networks: tuple[str, ...] = _words("CIDRs that webhooks may reach although private")
+    outbound_allowed_networks: tuple[str, ...] = _words("CIDRs that webhooks and containers may reach although private")
+
+    @property
+    def unknown_words(self) -> list[str]:
+        """What is wrong with the settings that are one of a few words."""
+        return [
+            f"{PREFIX}{name.upper()}={getattr(self, name)!r} is none of {', '.join(legal)}"
+            for name, legal in _WORDS.items()
+            if getattr(self, name) not in legal
+        ]
 
     @property
     def is_consistent(self) -> bool:
@@ -113,6 +142,7 @@ def problems(config: Config) -> list[str]:
         value = getattr(config, spec.name)
         if low is not None and not low <= value <= high:
             found.append(f"{PREFIX}{spec.name.upper()}={value} is outside {low} to {high}")
+    found += config.unknown_words
     if not config.is_consistent:
         found.append(
             f"{PREFIX}LEASE_RENEW_SECONDS={config.lease_renew_seconds} must be at most half of "

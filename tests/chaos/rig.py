@@ -42,6 +42,9 @@ QUICK = {
     "CHRONOWEB_PARTITION_DAYS_AHEAD": "2",
     "CHRONOWEB_PARTITION_DAYS_BACK": "1",
     "CHRONOWEB_WORKER_SLOTS": "4",
+    "CHRONOWEB_COMMAND_USER": str(os.geteuid()),  # commands write into a folder of the test's own
+    "CHRONOWEB_COMMAND_ROOT_ALLOWED": "1",
+    "CHRONOWEB_CONTAINER_ENGINE": "none",
     "CHRONOWEB_CLAIM_DEADLINE_SECONDS": "600",  # or a test that waits long would be healed by it
 }
 """What differs from the defaults, so that a test takes seconds."""

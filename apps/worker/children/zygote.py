@@ -14,25 +14,31 @@ SOCK_SEQPACKET socket, descriptors beside them:
     out  ("ready", catalogue)   ("started", key, pid)   ("refused", key, errno, text)
          ("stopped", key)   ("exited", key, status)         status as Popen.returncode: -9 = signal 9
 
-Each thing started has a session of its own, and ends with its whole process group. The kernel tells this
-process of the worker's death by SIGTERM; it then kills every group and ends.
+Each thing started has a session of its own, and ends with its whole process group; a program that is "kept" ends
+with all of its descendants (keeper.py). The kernel tells this process of the worker's death by SIGTERM; it then
+kills everything, starts the "on_death" programs of what was spawned with one, removes the folders, and ends.
 """
 
 import gc
-import json
 import logging
 import marshal
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from typing import Any, NoReturn
 
+from apps.worker.children import keeper
+from apps.worker.children.confinement import adopt_orphans, hide_memory
+from apps.worker.children.descendants import descendants, kill_all
 from apps.worker.children.with_parent import die_with_parent
 
 STOP_WAIT_SECONDS = 0.2
+KEEPERS_SECONDS = 3.0
+ORPHAN_ROUNDS = 1000
 MESSAGE_BYTES = 65536
 
 
@@ -44,6 +50,9 @@ class Zygote:
         self._registry = registry
         self._pids: dict[int, int] = {}
         self._keys: dict[int, int] = {}
+        self._keepers: set[int] = set()
+        self._specs: dict[int, dict[str, Any]] = {}
+        """Of the programs that run."""
 
     def serve(self) -> NoReturn:
         """Until the worker hangs up or dies."""
@@ -89,7 +98,7 @@ class Zygote:
         elif what == "continue":
             os.kill(self._pids[key], signal.SIGCONT)
         elif what == "kill":
-            self._kill_group(self._pids[key])
+            self._kill(self._pids[key])
 
     def _fork(self, descriptors: list[int]) -> int:
         parent = os.getpid()
@@ -110,31 +119,52 @@ class Zygote:
         raise AssertionError("child.main never returns")
 
     def _spawn(self, key: int, descriptors: list[int]) -> None:
-        spec_fd, stdout, stderr = descriptors
-        spec = json.loads(os.pread(spec_fd, os.fstat(spec_fd).st_size, 0))
+        """A kept program gets a keeper between it and this process; another is a child and a group."""
+        spec = keeper.read_spec(descriptors[0])
         parent = os.getpid()
+        if spec["kept"]:
+            self._spawn_kept(key, spec, descriptors)
+            return
 
         def prepare() -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             die_with_parent(parent)
 
         try:
-            process = subprocess.Popen(
-                spec["argv"],
-                cwd=spec["directory"],
-                env=spec["environment"],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-                preexec_fn=prepare,  # safe: this process has no threads
-            )
+            pid = keeper.start(spec, descriptors[1], descriptors[2], prepare)
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
-            number = getattr(problem, "errno", None) or 0
-            self._say("refused", key, number, getattr(problem, "strerror", None) or str(problem))
+            self._say(*keeper.refusal(key, problem))
             return
-        process.returncode = 0  # reaped below, not by Popen
-        self._started(key, process.pid)
+        self._specs[pid] = spec
+        self._started(key, pid)
+
+    def _spawn_kept(self, key: int, spec: dict[str, Any], descriptors: list[int]) -> None:
+        adopt_orphans()  # a keeper may be killed: then what it kept falls to this process
+        parent = os.getpid()
+        # Blocked until the keeper waits for them: it must not run this process's handlers.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, keeper.SIGNALS)
+        try:
+            pid = os.fork()
+        except OSError as problem:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            self._say(*keeper.refusal(key, problem))
+            return
+        if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            self._keepers.add(pid)
+            self._specs[pid] = spec
+            self._started(key, pid)
+            return
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        try:
+            os.setsid()
+            keeper.keep(key, descriptors, self._control, parent)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(keeper.LEFT_BEHIND)
 
     def _started(self, key: int, pid: int) -> None:
         self._pids[key] = pid
@@ -161,12 +191,37 @@ class Zygote:
             if seen is None:
                 return
             # Its group first: until it is reaped nobody else can get its number.
-            self._kill_group(seen.si_pid)
+            if seen.si_pid in self._keys:
+                self._kill_group(seen.si_pid)
             _, status = os.waitpid(seen.si_pid, 0)
+            self._specs.pop(seen.si_pid, None)
+            if seen.si_pid in self._keepers:
+                self._keepers.discard(seen.si_pid)
+                if status:
+                    self._kill_orphans()
             key = self._keys.pop(seen.si_pid, None)
             if key is not None:
                 del self._pids[key]
                 self._say("exited", key, os.waitstatus_to_exitcode(status))
+
+    def _kill(self, pid: int) -> None:
+        """A keeper kills what it keeps; of another its group and whoever left that and still has a parent in it."""
+        if pid in self._keepers:
+            os.kill(pid, signal.SIGTERM)
+            return
+        family = descendants(pid)
+        self._kill_group(pid)
+        kill_all(family)
+
+    def _kill_orphans(self) -> None:
+        """What a keeper left behind when it was killed itself; until it is gone, for it may fork meanwhile."""
+        for _ in range(ORPHAN_ROUNDS):
+            kept = {one for pid in self._keepers for one in descendants(pid)} | self._keepers
+            orphans = [pid for pid in descendants(os.getpid()) if pid not in kept and pid not in self._keys]
+            if not orphans:
+                return
+            kill_all(orphans)
+            select.select([], [], [], 0.002)
 
     def _kill_group(self, pid: int) -> None:
         for kill in (os.killpg, os.kill):  # it may have been forked just now and not lead its group yet
@@ -184,9 +239,34 @@ class Zygote:
             self._end()
 
     def _end(self) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may come again meanwhile
         for pid in self._keys:
-            self._kill_group(pid)
+            self._kill(pid)
+        if self._keepers and not self._keepers_ended():
+            kill_all(descendants(os.getpid()))
+        for spec in self._specs.values():
+            if spec["on_death"]:
+                _start_and_forget(spec["on_death"], spec["environment"])
+            shutil.rmtree(spec["directory"], ignore_errors=True)  # the worker would have removed it
         os._exit(0)
+
+    def _keepers_ended(self) -> bool:
+        """Whether every keeper has ended in good order, soon."""
+        for _ in range(int(KEEPERS_SECONDS / 0.005)):
+            for pid in list(self._keepers):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    self._keepers.discard(pid)
+            if not self._keepers:
+                return not descendants(os.getpid())
+            select.select([], [], [], 0.005)
+        return False
+
+
+def _start_and_forget(argv: list[str], environment: dict[str, str]) -> None:
+    try:
+        subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
+    except OSError:
+        logging.getLogger(__name__).exception("%s cannot be started", argv[0])
 
 
 def load(sources_json: str) -> tuple[Any, dict[str, Any]]:
@@ -220,6 +300,8 @@ def main(arguments: list[str]) -> None:
             from django.db import connections
 
             connections.close_all()
+    else:
+        hide_memory()  # commands may run as the same user
     gc.collect()
     gc.freeze()
     zygote = Zygote(control, registry)

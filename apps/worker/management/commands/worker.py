@@ -1,7 +1,9 @@
 import argparse
+import os
 from typing import Any
 
 from apps.worker import daemon
+from apps.worker.children.confinement import hide_memory
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.command import DaemonCommand
 from chronoweb.runtime.config import Config
@@ -10,8 +12,8 @@ from chronoweb.runtime.loop import Daemon, Stop
 
 class Command(DaemonCommand):
     help = (
-        "Run executions: Python handlers, webhooks and commands. Start one or more on every machine that shall do "
-        "work. SIGTERM drains: running attempts get a grace to finish, the rest is given back and runs elsewhere."
+        "Run executions: Python handlers, webhooks, commands, containers. Start one or more on each machine that shall "
+        "do work. SIGTERM drains: running attempts get a grace to finish, the rest is given back and runs elsewhere."
     )
     daemon_name = daemon.NAME
 
@@ -20,4 +22,6 @@ class Command(DaemonCommand):
         parser.add_argument("--slots", type=int, help="attempts that run at once (default CHRONOWEB_WORKER_SLOTS, 16)")
 
     def build(self, settings: Config, addresses: Addresses, stop: Stop, options: dict[str, Any]) -> Daemon:
+        if os.geteuid() != 0:
+            hide_memory()  # commands run as the same user and must not read this process's environment
         return daemon.build(settings, addresses, stop, slots=options["slots"] or settings.worker_slots)
