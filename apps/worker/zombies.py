@@ -7,6 +7,7 @@ import psycopg
 from prometheus_client import Counter
 
 from apps.executions import store
+from apps.executions.rows import Whereabouts
 from apps.executions.states import Status
 
 logger = logging.getLogger(__name__)
@@ -23,8 +24,7 @@ def look_again(
     """
     where = {w.id: w for w in store.states_of(connection, [identity for identity, _ in refused])}
     for identity, token in refused:
-        found = where.get(identity)
-        if found is not None and found.token == token and found.status != Status.RUNNING:
+        if is_own(where.get(identity), token):
             continue
         ZOMBIES.inc()
         logger.warning(
@@ -32,3 +32,8 @@ def look_again(
             extra={"action": "worker.zombie", "execution": identity.hex(), "token": token},
         )
         on_zombie(f"execution {identity.hex()} is held under a higher token than {token}")
+
+
+def is_own(found: Whereabouts | None, token: int) -> bool:
+    """Whether a row that refused a write under `token` shows what this worker wrote before, or a cancel of it."""
+    return found is not None and found.token == token and found.status != Status.RUNNING

@@ -185,6 +185,12 @@ class Rig:
         """Send one execution through: from then on handlers are loaded, and what is timed is not their loading."""
         self.wait_completed(self.due(in_ms=0), within=START_SECONDS)
 
+    def replace_worker(self) -> None:
+        """Another worker, in a thread, ready to run what comes back from a dead one."""
+        self.stand_by("worker")
+        let_pass(1.2)  # the dead one is believed to live for a second; the warm-up would go to it
+        self.warm_up()
+
     # ---- work ----
 
     def due(self, count: int = 1, *, in_ms: int = 300, **more: Any) -> list[bytes]:

@@ -77,6 +77,17 @@ def lose_second_answer(path: str) -> None:
 
 
 @mishap
+def forget_written_attempts(_: str) -> None:
+    """What this worker has written to `attempts` is not found again."""
+    from apps.executions import store
+
+    def none_written(*_: Any, **__: Any) -> set[tuple[bytes, int]]:
+        return set()
+
+    store.attempts_written = none_written
+
+
+@mishap
 def deadlock(path: str) -> None:
     """Every third call of a statement is the victim of a deadlock: rolled back, the connection stays."""
     import psycopg
