@@ -12,7 +12,9 @@ def host_off_by(seconds: int) -> dict[str, str]:
     return {"PYTHONPATH": str(Path(__file__).parent / "wrong_clock"), "CHAOS_CLOCK_OFFSET": str(seconds)}
 
 
-@pytest.mark.parametrize("offset", [120, -120], ids=["two minutes fast", "two minutes slow"])
+@pytest.mark.parametrize(
+    "offset", [120, pytest.param(-120, marks=pytest.mark.drill)], ids=["two minutes fast", "two minutes slow"]
+)
 def test_nothing_is_early_and_nothing_lost(rig: Rig, offset: int) -> None:
     """Every daemon believes another time than the database does; started_at stands in the database's."""
     for name in ("watchdog", "preloader", "dispatcher", "worker"):

@@ -297,7 +297,8 @@ def test_released_and_not_in_the_hot_tier(rig: Rig, healing: bool) -> None:
     victim = rig.start("worker", fault="worker.released", CHRONOWEB_DRAIN_GRACE_SECONDS="0")
     rig.wait_workers(1)
     identities = rig.due(8)
-    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 4)
+    sent = {Status.RUNNING: 4, Status.DISPATCHED: 4}
+    eventually(lambda: rig.counted(identities) == sent, seconds=START_SECONDS)
     victim.send_signal(signal.SIGTERM)
     died_of_kill(victim)
     back = Status.PRELOADED

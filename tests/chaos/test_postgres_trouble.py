@@ -68,7 +68,7 @@ def restarted_with_running(rig: Rig, postgres: PostgresServer, count: int, secon
 
 def test_restarted_while_executions_run(own_rig: Rig, postgres: PostgresServer) -> None:
     """Every session is gone for a moment and every lock free: nobody is dead for it, everything commits."""
-    restarted_with_running(own_rig, postgres, 32, 5)
+    restarted_with_running(own_rig, postgres, 32, 3)
 
 
 @pytest.mark.drill

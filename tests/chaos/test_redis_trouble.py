@@ -93,6 +93,7 @@ def test_emptied(rig: Rig, monkeypatch: pytest.MonkeyPatch, healing: bool) -> No
         assert rig.counted(identities) == {Status.PRELOADED: COUNT}
 
 
+@pytest.mark.drill
 def test_killed_and_restarted_empty(rig: Rig, valkey: ValkeyServer) -> None:
     rig.stand_by("preloader", "dispatcher", "worker")
     rig.warm_up()
@@ -123,7 +124,7 @@ TROUBLE = {
 }
 
 
-@pytest.mark.parametrize("trouble", TROUBLE)
+@pytest.mark.parametrize("trouble", ["full", pytest.param("read-only", marks=pytest.mark.drill)])
 def test_full_or_read_only(rig: Rig, trouble: str) -> None:
     """A trigger is accepted all the same: it is PostgreSQL that is written. When Redis is well again, all runs."""
     rig.stand_by("preloader", "dispatcher", "worker")
