@@ -124,8 +124,7 @@ class KafkaReceiver:
     def _leave(self) -> None:
         """Join anew with a new consumer, which is another member of the group.
 
-        One that lived through the loss of its topics may have been given an empty share already, and nothing else
-        would change that; and a group that lost a member in a restart may wait for it for ever.
+        A group that lost a member in a restart may wait for it for ever.
         """
         if self._subscribed:
             self._subscribed = False
@@ -197,7 +196,11 @@ class KafkaReceiver:
     def _on_error(self, error: KafkaError) -> None:
         log_error(error)
         if is_missing_topic(error):
-            self._leave()
+            # The client looks for its topics every few seconds and joins again when they are back. Leaving now, with a
+            # join under way, would be worse: see `_make_sure`.
+            self._unsure = True
+            if self._subscribed and self._inbox is None and self._asked_at is None:
+                self._asked_at = time.monotonic()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._away = error
             self._unsure = True
