@@ -33,6 +33,7 @@ from apps.worker.starter import Starter
 from apps.worker.versions import Versions
 from chronoweb.runtime import faults, postgres, transport, wakeup
 from chronoweb.runtime.addresses import Addresses
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from chronoweb.runtime.errors import ZombieWriteSuppressed
@@ -44,6 +45,7 @@ NAME = "worker"
 _RECEIVE_SECONDS = 0.1
 _MESSAGES = 200
 _FLUSH_SECONDS = 10.0
+_WITHDRAWN_SECONDS = 0.4
 _LONG_US = 1_000_000
 
 RECEIVED = Counter("chronoweb_received_total", "Executions received from the transport")
@@ -157,6 +159,7 @@ class Worker:
     def close(self) -> None:
         """Drain: finish what fits in the grace, give the rest back, sign off."""
         logger.info("draining", extra={"action": "worker.draining", "worker": self.id, "running": len(self._running)})
+        withdrawn = SYSTEM_CLOCK.monotonic()
         self.presence.draining()
         self.receiver.stop_receiving()
         self.claimer.stop(_FLUSH_SECONDS)
@@ -168,6 +171,8 @@ class Worker:
         self.recorder.stop(_FLUSH_SECONDS)
         self.completer.stop(_FLUSH_SECONDS)
         self._release(self._unreleased)
+        # Dispatchers count credits afresh every 100 ms: until then one may still send something here.
+        SYSTEM_CLOCK.sleep(_WITHDRAWN_SECONDS - (SYSTEM_CLOCK.monotonic() - withdrawn))
         self._release_unread()
         self.runner.close()
         self.receiver.close()
