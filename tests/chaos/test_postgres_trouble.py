@@ -74,7 +74,7 @@ def test_restarted_while_executions_run(own_rig: Rig, postgres: PostgresServer) 
 @pytest.mark.drill
 @pytest.mark.timeout(600)
 def test_restarted_with_a_thousand_running(own_rig: Rig, postgres: PostgresServer) -> None:
-    restarted_with_running(own_rig, postgres, 1000, 30)
+    restarted_with_running(own_rig, postgres, 1000, 20)
 
 
 def test_read_only_for_a_while(own_rig: Rig) -> None:
