@@ -33,7 +33,6 @@ from apps.worker.starter import Starter
 from apps.worker.versions import Versions
 from chronoweb.runtime import faults, postgres, transport, wakeup
 from chronoweb.runtime.addresses import Addresses
-from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from chronoweb.runtime.errors import ZombieWriteSuppressed
@@ -45,7 +44,8 @@ NAME = "worker"
 _RECEIVE_SECONDS = 0.1
 _MESSAGES = 200
 _FLUSH_SECONDS = 10.0
-_WITHDRAWN_SECONDS = 0.4
+_WITHDRAWN_SECONDS = 0.3
+"""After so long no dispatcher counts on a worker that has withdrawn: they count every 0.1 s."""
 _LONG_US = 1_000_000
 
 RECEIVED = Counter("chronoweb_received_total", "Executions received from the transport")
@@ -159,21 +159,20 @@ class Worker:
     def close(self) -> None:
         """Drain: finish what fits in the grace, give the rest back, sign off."""
         logger.info("draining", extra={"action": "worker.draining", "worker": self.id, "running": len(self._running)})
-        withdrawn = SYSTEM_CLOCK.monotonic()
         self.presence.draining()
         self.receiver.stop_receiving()
         self.claimer.stop(_FLUSH_SECONDS)
         unclaimed = self.backlog.clear() + self.claimer.unclaimed()
         give_back = [(identity, token) for _, identity, token in unclaimed]
         give_back += [(a.execution_id, a.token) for a in self.starter.close()]
-        self._release_now(give_back)
+        # What is given back sooner than dispatchers have heard of the drain would be sent here again.
+        self.stop.hurry.wait(_WITHDRAWN_SECONDS)
+        self._release_now(give_back, unread=True)
         self._drain()
         self.recorder.stop(_FLUSH_SECONDS)
         self.completer.stop(_FLUSH_SECONDS)
         self._release(self._unreleased)
-        # Dispatchers count credits afresh every 100 ms: until then one may still send something here.
-        SYSTEM_CLOCK.sleep(_WITHDRAWN_SECONDS - (SYSTEM_CLOCK.monotonic() - withdrawn))
-        self._release_unread()
+        self._release_unread("outstanding_of_worker")
         self.runner.close()
         self.receiver.close()
         self.presence.close()
@@ -208,10 +207,12 @@ class Worker:
         with postgres.connect("worker-adopt", url=self.addresses.database_url) as connection:
             store.adopt(connection, identities, tokens, worker_id=self.id)
 
-    def _release_now(self, give_back: list[tuple[bytes, int]]) -> None:
-        """Give back; where PostgreSQL is away just now, at the end of the drain."""
+    def _release_now(self, give_back: list[tuple[bytes, int]], *, unread: bool = False) -> None:
+        """Give back; where PostgreSQL is away, at the end of the drain. unread: what waits in the inbox, too."""
         try:
             self._release(give_back)
+            if unread:
+                self._release_unread("outstanding_unread")
         except psycopg.OperationalError as error:
             self._unreleased += give_back
             logger.warning("not given back yet", extra={"action": "worker.ledger_away", "error": str(error)})
@@ -226,10 +227,10 @@ class Worker:
         wakeup.preloader.wake()
         logger.info("given back", extra={"action": "worker.released", "executions": len(give_back)})
 
-    def _release_unread(self) -> None:
+    def _release_unread(self, query: str) -> None:
         """What was sent here and never read is given back, too: nobody need wait for the claim deadline."""
         with postgres.connect("worker-release", url=self.addresses.database_url) as connection:
-            while left := store.sent(connection, "outstanding_of_worker", worker=self.id, limit=_MESSAGES):
+            while left := store.sent(connection, query, worker=self.id, limit=_MESSAGES):
                 released = store.release(connection, [i for i, _ in left], [t for _, t in left], worker_id=self.id)
                 if not released:
                     break

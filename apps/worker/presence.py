@@ -87,6 +87,7 @@ class Presence:
         self._states: LiveStates | None = None
         self._stop = threading.Event()
         self._told_draining = threading.Event()
+        self._withdrawn = False
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
 
     def start(self) -> None:
@@ -165,7 +166,12 @@ class Presence:
     def _report(self) -> None:
         now = self._clock.monotonic()
         fit = now - self._received_at < _DEAF_SECONDS and now - self._reached_at < _DEAF_SECONDS
-        if self._state == "active" and fit and self._locked:
+        if self._state != "active":
+            if not self._withdrawn:
+                # Once more: a report may have been on its way when `draining` withdrew it.
+                self._live_states().withdraw(self.worker_id)
+                self._withdrawn = True
+        elif fit and self._locked:
             self._live_states().report(self.worker_id, self._describe())
 
     def _reconnect(self, error: psycopg.Error) -> None:

@@ -296,9 +296,9 @@ def test_released_and_not_in_the_hot_tier(rig: Rig, healing: bool) -> None:
     rig.stand_by("preloader", preloader_poll_seconds=0.2 if healing else 60)
     victim = rig.start("worker", fault="worker.released", CHRONOWEB_DRAIN_GRACE_SECONDS="0")
     rig.wait_workers(1)
-    identities = rig.due(8)
-    sent = {Status.RUNNING: 4, Status.DISPATCHED: 4}
-    eventually(lambda: rig.counted(identities) == sent, seconds=START_SECONDS)
+    # One alone: a drain gives back in pieces, what is unclaimed first, and the fault strikes after the first.
+    identities = rig.due()
+    eventually(lambda: rig.counted(identities) == {Status.RUNNING: 1}, seconds=START_SECONDS)
     victim.send_signal(signal.SIGTERM)
     died_of_kill(victim)
     back = Status.PRELOADED
@@ -306,12 +306,12 @@ def test_released_and_not_in_the_hot_tier(rig: Rig, healing: bool) -> None:
         assert all(rig.ledger.row(i)["wake_at"] for i in identities)
     rig.stand_by("worker")
     if healing:
-        eventually(lambda: rig.counted(identities)[Status.RUNNING] == 4, seconds=generous(1))
-        assert {rig.ledger.row(i)["attempt"] for i in identities} <= {0, 1}  # what was given back is not counted
+        eventually(lambda: rig.counted(identities) == {Status.RUNNING: 1}, seconds=generous(1))
+        assert [rig.ledger.row(i)["attempt"] for i in identities] == [1]  # what was given back is not counted
     else:
         rig.wait_workers(1)
         stays_open(rig, identities)
-        assert rig.counted(identities) == {back: 8}
+        assert rig.counted(identities) == {back: 1}
 
 
 @both

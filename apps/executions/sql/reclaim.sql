@@ -3,6 +3,13 @@
 SELECT execution_id, token FROM outstanding WHERE worker_id = %(worker)s
 ORDER BY scheduled_at, execution_id LIMIT %(limit)s
 
+-- name: outstanding_unread
+-- What a worker that drains was sent and will not begin: it claims no more.
+SELECT o.execution_id, o.token
+FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE o.worker_id = %(worker)s AND e.status = {DISPATCHED} AND e.token = o.token
+ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
+
 -- name: outstanding_of_the_gone
 -- What workers were sent and have not ended that are lost or stopped: whoever gave them up died before he took it back,
 -- they signed off without giving it back, or it was sent to them a moment too late. Also of workers without a row: one
