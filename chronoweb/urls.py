@@ -1,5 +1,6 @@
 """URLs of the web process."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 
@@ -13,5 +14,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("apps.console.urls")),
 ]
+if settings.DEMO_ENDPOINTS:
+    urlpatterns.insert(0, path("demo/", include("apps.quickstart.urls")))
 
 handler400 = "apps.api.problems.bad_request"

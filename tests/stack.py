@@ -29,7 +29,8 @@ from pytest_django import DjangoDbBlocker
 from apps.dispatcher.hot_tier import HotTier
 from apps.dispatcher.shards import SHARD_PREFIX
 from apps.executions import feed, ids, store
-from apps.executions.rows import NewExecution, Preloaded
+from apps.executions.circuits import key_of
+from apps.executions.rows import NewExecution, Preloaded, RetryRoom
 from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Outcome, Overlap, Status
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
 from apps.quickstart.bench.processes import Daemons
@@ -135,20 +136,29 @@ class Ledger:
         self.version = self.define()
 
     def define(
-        self, *, handler: Any = None, policy: dict[str, Any] | None = None, timeout: float = 30, **parameters: Any
+        self,
+        *,
+        handler: Any = None,
+        policy: dict[str, Any] | None = None,
+        timeout: float = 30,
+        idempotent: bool = True,
+        **parameters: Any,
     ) -> int:
         """A version of the task; rows that are added from now on name it."""
+        handler = handler or HANDLER
         definition = {
-            "handler": handler or HANDLER,
+            "handler": handler,
             "parameters": parameters,
             "timeout_seconds": timeout,
             "retry_policy": {**POLICY, **(policy or {})},
+            "idempotent": idempotent,
         }
         row = self.connection.execute(
-            "INSERT INTO task_versions (task_id, tenant_id, number, name, definition, created_at, created_by)"
-            " VALUES (encode(%s, 'hex')::uuid, encode(%s, 'hex')::uuid, %s, 'task', %s, clock_timestamp(), 'test')"
+            "INSERT INTO task_versions (task_id, tenant_id, number, name, definition, created_at, created_by,"
+            " circuit_key)"
+            " VALUES (encode(%s, 'hex')::uuid, encode(%s, 'hex')::uuid, %s, 'task', %s, clock_timestamp(), 'test', %s)"
             " RETURNING id",
-            (self.task, self.tenant, secrets.randbelow(2**31), Jsonb(definition)),
+            (self.task, self.tenant, secrets.randbelow(2**31), Jsonb(definition), key_of(handler)),
         ).fetchone()
         assert row is not None
         self.version = row[0]
@@ -308,7 +318,13 @@ class Ledger:
         )
 
     def dispatch(
-        self, identities: Sequence[bytes], *, worker: int = 1, epoch: int = EPOCH, window_ms: int = 250
+        self,
+        identities: Sequence[bytes],
+        *,
+        worker: int = 1,
+        epoch: int = EPOCH,
+        window_ms: int = 250,
+        retries: RetryRoom = store.UNLIMITED_RETRIES,
     ) -> dict[bytes, Status]:
         """Dispatch to one worker; what became of each that was answered."""
         ordered = sorted(identities)
@@ -318,6 +334,7 @@ class Ledger:
             [worker] * len(ordered),
             window_ms=window_ms,
             held=all_shards(epoch),
+            retries=retries,
         )
         return {row.id: Status(row.status) for row in answered}
 

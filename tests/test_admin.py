@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.definitions.models import Task
-from apps.executions.models import Execution, Lease, StandingHold, Worker
+from apps.executions.models import CircuitBreaker, Execution, Lease, StandingHold, Worker
 from apps.executions.states import Status
 from apps.tenants import keys
 from apps.tenants.models import ApiKey, AuditEntry, Membership, Tenant
@@ -44,6 +44,9 @@ def rows() -> Ledger:
         host="h", process_id=1, slots=1, started_at=instant, heartbeat_at=instant, lease_expires_at=instant
     )
     Lease.objects.create(role="preloader", holder=ledger.tenant.id, epoch=1, expires_at=instant, acquired_at=instant)
+    CircuitBreaker.objects.create(
+        tenant_id=ledger.tenant.id, key="webhook:<img src=x>", last_error="<img src=x>", changed_at=instant
+    )
     AuditEntry.objects.create(
         tenant=ledger.tenant, actor="user:test", action="task.pause", target_type="task", target_id="1"
     )

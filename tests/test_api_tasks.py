@@ -60,6 +60,7 @@ def test_the_document_comes_back_whole(api: Api) -> None:
             "base_delay_seconds": 60,
             "max_delay_seconds": 3600,
         },
+        "idempotent": False,
     }
     response = api.post("/tasks", given)
     assert response.status_code == 201, response.content

@@ -10,14 +10,17 @@ import psycopg
 import pytest
 
 from apps.executions import store
+from apps.executions.circuits import CircuitTerms
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import Outcome, Overlap, Status
 from apps.worker import zombies
+from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.completer import Completer
 from apps.worker.jobs import RunResult
 from apps.worker.load import LoadMeter
 from apps.worker.versions import Versions
 from chronoweb.runtime import postgres
+from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from tests.stack import EPOCH, Ledger, ledger_on
 from tests.waiting import eventually
@@ -184,6 +187,7 @@ class Ends:
             versions=self.versions,
             running=self.running,
             load=LoadMeter(),
+            circuits=CircuitReporter(CircuitTerms.of(Config())),
             on_zombie=self.zombie.append,
             on_free=lambda: None,
         )

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from apps.executions import store
+from apps.executions.circuits import CircuitTerms
 from apps.executions.rows import Claimed, Note
 from apps.executions.states import Outcome, Status
+from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.completer import Completer
 from apps.worker.jobs import Assignment, RunResult
 from apps.worker.load import LoadMeter
@@ -16,6 +18,7 @@ from apps.worker.recorder import Recorder
 from apps.worker.versions import Versions
 from apps.worker.zombies import ZOMBIES
 from chronoweb.runtime import postgres
+from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from tests.stack import EPOCH, Ledger
 from tests.waiting import eventually
@@ -236,6 +239,7 @@ def test_an_end_drops_what_was_said_and_a_retry_keeps_it(ledger: Ledger, outcome
         versions=versions,
         running=running,
         load=LoadMeter(),
+        circuits=CircuitReporter(CircuitTerms.of(Config())),
         on_zombie=lambda _: None,
         on_free=lambda: None,
         has_left=recorder.has_left,

@@ -33,7 +33,7 @@ def test_what_had_begun_is_tried_again_and_its_attempt_counts(ledger: Ledger) ->
     assert row["token"] == TOKEN + 1
     assert row["worker_id"] is None
     assert row["wake_at"] == row["run_at"]
-    assert row["error"] == {"type": "WorkerLost", "message": "worker lost"}
+    assert row["error"] == {"type": "WorkerLost", "message": "worker lost", "class": "crash", "fate": "unknown"}
     [attempt] = ledger.attempts(identity)
     assert (attempt["outcome"], attempt["attempt"], attempt["token"]) == (Outcome.CRASHED, 2, TOKEN)
     assert attempt["worker_id"] == 1
@@ -42,6 +42,17 @@ def test_what_had_begun_is_tried_again_and_its_attempt_counts(ledger: Ledger) ->
     assert (event["actor"], event["reason"]) == ("watchdog", "worker lost")
     assert ledger.outstanding() == {}
     assert ledger.slot_holder(ledger.slug) is None
+
+
+def test_what_is_not_idempotent_waits_for_a_person_once_it_had_begun(ledger: Ledger) -> None:
+    ledger.define(idempotent=False)
+    [begun] = ledger.add(status=Status.RUNNING, attempt=1, max_attempts=4)
+    [unbegun] = ledger.add(status=Status.DISPATCHED)
+    assert reclaim(ledger, begun, unbegun) == {begun: Status.DEAD_LETTER, unbegun: Status.PRELOADED}
+    assert ledger.row(begun)["error"]["message"] == "fate unknown: worker lost"
+    [letter] = ledger.select("SELECT * FROM dead_letters WHERE execution_id = encode(%s, 'hex')::uuid", begun)
+    assert letter["fingerprint"] == "WorkerLost: fate unknown"
+    ledger.define()
 
 
 def test_what_had_not_begun_goes_back_uncounted(ledger: Ledger) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from apps.executions.states import Outcome
@@ -166,6 +167,18 @@ def test_drain_hands_back_what_does_not_end() -> None:
         back = runner.runner.drain(0.2)
         assert {one.execution_id for one in back} == {one.execution_id for one in given}
         assert runner.results == []
+
+
+def test_drain_tells_of_what_had_begun_and_may_not_begin_again() -> None:
+    with watched(slots=1) as runner:
+        begun, waiting = (replace(assignment("t.sleep", seconds=600), idempotent=False) for _ in range(2))
+        runner.runner.submit([begun, waiting])
+        until(runner.runner.running, "the first one's start")
+        assert runner.runner.drain(0.2) == [waiting]
+        [result] = runner.results
+        assert (result.assignment, result.outcome) == (begun, Outcome.CRASHED)
+        assert result.error is not None
+        assert (result.error["type"], result.error["fate"]) == ("WorkerStopped", "unknown")
 
 
 def test_capacity_follows_the_measured_run_time() -> None:

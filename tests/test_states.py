@@ -10,7 +10,7 @@ import pytest
 
 from apps.executions import ids, person_store, states, store
 from apps.executions.person_store import Move, Pending
-from apps.executions.rows import Finish, Note
+from apps.executions.rows import Finish, Note, RetryRoom
 from apps.executions.states import (
     ACTIVE,
     PENDING,
@@ -25,6 +25,7 @@ from apps.executions.states import (
     may,
     sources_of,
 )
+from chronoweb.runtime.postgres import instants, uuids
 from tests.stack import EPOCH, Ledger, ledger_on
 
 TOKEN = EPOCH << 32
@@ -141,6 +142,31 @@ def _dispatch_late(ledger: Ledger, identity: bytes) -> None:
     ledger.dispatch([identity])
 
 
+def _dispatch_into_open_circuit(ledger: Ledger, identity: bytes) -> None:
+    ledger.connection.execute(
+        "INSERT INTO circuit_breakers (tenant_id, key, changed_at, quarantine_until, slow_start_until)"
+        " SELECT encode(%s, 'hex')::uuid, 'python:demo.noop', now(), now() + interval '1 hour', now() + interval '2 h'",
+        (ledger.tenant,),
+    )
+    ledger.dispatch([identity])
+    ledger.connection.execute("DELETE FROM circuit_breakers")
+
+
+def _dispatch_above_budget(ledger: Ledger, identity: bytes) -> None:
+    query = "UPDATE executions SET attempt = 1, dispatched_at = now() WHERE id = encode(%s, 'hex')::uuid AND status = 1"
+    ledger.connection.execute(query, (identity,))
+    ledger.dispatch([identity], retries=RetryRoom([], [], [], 0, 10))
+
+
+def _wake_from_circuit(ledger: Ledger, identity: bytes) -> None:
+    ledger.connection.execute(
+        "UPDATE executions SET hold = 5, wake_at = NULL WHERE id = encode(%s, 'hex')::uuid AND status = 0", (identity,)
+    )
+    scheduled = instants([ids.milliseconds(identity) * 1000])
+    parameters = {"ids": uuids([identity]), "scheduled": scheduled}
+    ledger.connection.execute(store.named_sql("circuit_wake", ids.day(identity)), parameters)
+
+
 def _insert_again(ledger: Ledger, identity: bytes) -> None:
     """The row is there already; it stays as it is."""
     row = ledger.row(identity)
@@ -220,6 +246,9 @@ WAYS = {
     "dispatch, the slot taken, buffer": Driven(
         "dispatch", lambda g, i: g.dispatch([i]), {S.PRELOADED: S.SCHEDULED}, rival=Overlap.BUFFER_ALL
     ),
+    "dispatch into an open circuit": Driven("dispatch", _dispatch_into_open_circuit, {S.PRELOADED: S.SCHEDULED}),
+    "dispatch a retry above the budget": Driven("dispatch", _dispatch_above_budget, {S.PRELOADED: S.SCHEDULED}),
+    "circuit_wake": Driven("circuit_wake", _wake_from_circuit, {}),
     "request_cancel_of_slot_holders": Driven(
         "request_cancel_of_slot_holders",
         lambda g, i: store.request_cancel_of_slot_holders(g.connection, [g.row(i)["slot_key"]]),

@@ -15,7 +15,7 @@ from apps.executions.rows import Claimed
 from apps.executions.states import Hold, Outcome, Overlap, Status
 from apps.worker.jobs import RunResult
 from apps.worker.verdict import decide
-from apps.worker.versions import Versions
+from apps.worker.versions import Terms, Versions
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.database_clock import DatabaseClock
 from tests import factories
@@ -198,6 +198,6 @@ def test_no_attempt_is_waited_for_that_would_have_no_time(delay: int, target: St
     given.total_seconds, given.first_start_us = 40.0, now - 25 * SECOND
     one = Claimed(bytes(16), TOKEN, 1, 4, 1, bytes(16), None, now, None, None, "key")
     result = RunResult(given, Outcome.FAILED, now, now, None, {"type": "E", "message": "m"})
-    finish = decide(one, result, RetryPolicy(backoff="fixed", base_delay_seconds=delay), clock)
+    finish = decide(one, result, Terms(RetryPolicy(backoff="fixed", base_delay_seconds=delay)), clock)
     assert finish.target is target
     assert (finish.fingerprint is not None) == (target is Status.DEAD_LETTER)

@@ -1,5 +1,6 @@
 """Parts of a worker: what waits unclaimed, the timer that is never early and its clock, the verdict, presence."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from apps.worker.load import LoadMeter
 from apps.worker.presence import Presence
 from apps.worker.starter import Starter
 from apps.worker.verdict import decide, fingerprint
-from apps.worker.versions import Versions
+from apps.worker.versions import Terms, Versions
 from chronoweb.runtime import postgres, redis_client
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.database_clock import DatabaseClock
@@ -189,12 +190,18 @@ def claimed(attempt: int = 1, max_attempts: int = 4) -> Claimed:
 
 
 def verdict(
-    outcome: Outcome, *, error: dict[str, Any] | None = None, attempt: int = 1, policy: RetryPolicy | None = None
+    outcome: Outcome,
+    *,
+    error: dict[str, Any] | None = None,
+    attempt: int = 1,
+    policy: RetryPolicy | None = None,
+    idempotent: bool = True,
 ) -> Any:
     clock = DatabaseClock()
     clock.observe(int(SYSTEM_CLOCK.time() * 1e6))
     result = RunResult(assignment("x"), outcome, 2_000_000, 3_000_000, None, error)
-    return decide(claimed(attempt), result, policy or RetryPolicy(backoff="fixed", base_delay_seconds=10), clock)
+    policy = policy or RetryPolicy(backoff="fixed", base_delay_seconds=10)
+    return decide(claimed(attempt), result, Terms(policy, idempotent), clock)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED])
@@ -221,6 +228,88 @@ def test_a_servers_retry_after_lengthens_the_delay_up_to_the_cap(asked: int | No
     assert finish.delay_us == seconds * 1_000_000
 
 
+@pytest.mark.parametrize(
+    ("outcome", "error", "kind"),
+    [
+        (Outcome.FAILED, {"type": "ValueError"}, "transient"),
+        (Outcome.FAILED, {"type": "WebhookStatus", "status": 503}, "transient"),
+        (Outcome.FAILED, {"type": "WebhookStatus", "status": 429, "retry_after_seconds": 7.0}, "rate_limited"),
+        (Outcome.FAILED, {"type": "WebhookStatus", "status": 404, "permanent": True}, "permanent"),
+        (Outcome.FAILED, {"type": "WebhookConnectionError", "class": "timeout"}, "timeout"),
+        (Outcome.TIMED_OUT, {"type": "TimedOut"}, "timeout"),
+        (Outcome.CRASHED, {"type": "WorkerChildLost"}, "crash"),
+        (Outcome.CANCELLED, {"type": "Cancelled"}, "cancelled"),
+    ],
+)
+def test_an_error_has_its_class(outcome: Outcome, error: dict[str, Any], kind: str) -> None:
+    assert json.loads(verdict(outcome, error=error).error)["class"] == kind
+
+
+def ruled(*rules: dict[str, Any]) -> RetryPolicy:
+    fixed = {"backoff": "fixed", "base_delay_seconds": 10, "max_delay_seconds": 120}
+    return RetryPolicy.parse({**fixed, "rules": list(rules)})
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome", "error", "hit"),
+    [
+        ("ValueError", Outcome.FAILED, {"type": "ValueError"}, True),
+        ("ValueError", Outcome.FAILED, {"type": "KeyError"}, False),
+        ("http:5xx", Outcome.FAILED, {"type": "WebhookStatus", "status": 503}, True),
+        ("http:503", Outcome.FAILED, {"type": "WebhookStatus", "status": 502}, False),
+        ("http:4xx", Outcome.FAILED, {"type": "WebhookStatus", "status": 503}, False),
+        ("exit:3", Outcome.FAILED, {"type": "CommandFailed", "exit_code": 3}, True),
+        ("exit:3", Outcome.FAILED, {"type": "CommandFailed", "exit_code": 33}, False),
+        ("class:timeout", Outcome.TIMED_OUT, {"type": "TimedOut"}, True),
+        ("class:crash", Outcome.TIMED_OUT, {"type": "TimedOut"}, False),
+    ],
+)
+def test_a_rule_sends_what_it_means_to_the_dead_letters(
+    rule: str, outcome: Outcome, error: dict[str, Any], hit: bool
+) -> None:
+    finish = verdict(outcome, error=error, policy=ruled({"error": rule, "action": "dead_letter"}))
+    assert finish.target is (Status.DEAD_LETTER if hit else Status.RETRYING)
+
+
+def test_a_rule_retries_what_is_permanent_after_its_own_delay_but_never_beyond_the_attempts() -> None:
+    policy = ruled(
+        {"error": "http:404", "action": "retry", "base_delay_seconds": 33}, {"error": "http:4xx", "action": "retry"}
+    )
+    missing = {"type": "WebhookStatus", "status": 404, "permanent": True}
+    finish = verdict(Outcome.FAILED, error=missing, policy=policy)
+    assert (finish.target, finish.delay_us) == (Status.RETRYING, 33_000_000), "the first that matches decides"
+    assert verdict(Outcome.FAILED, error=missing, policy=policy, attempt=4).target is Status.DEAD_LETTER
+    gone = verdict(Outcome.FAILED, error={**missing, "status": 410}, policy=policy)
+    assert (gone.target, gone.delay_us) == (Status.RETRYING, 10_000_000)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.FAILED])
+def test_what_is_not_idempotent_goes_to_a_person_when_its_fate_is_unknown(outcome: Outcome) -> None:
+    unknown = {"type": "E", "message": "signal 9", "fate": "unknown"}
+    finish = verdict(outcome, error=unknown, idempotent=False)
+    assert finish.target is Status.DEAD_LETTER
+    assert json.loads(finish.error)["message"] == "fate unknown: signal 9"
+    assert verdict(outcome, error=unknown).target is Status.RETRYING, "what may run twice does"
+    known = verdict(outcome, error={"type": "E", "message": "refused"}, idempotent=False)
+    assert known.target is Status.RETRYING, "it was not done, and that is known"
+    insisted = ruled({"error": "E", "action": "retry"})
+    assert verdict(outcome, error=unknown, idempotent=False, policy=insisted).target is Status.RETRYING
+
+
+def test_what_an_attempt_tells_the_circuit() -> None:
+    assert verdict(Outcome.SUCCEEDED).circuit == "S"
+    assert verdict(Outcome.FAILED, error={"type": "E", "permanent": True}).circuit == "S", "it answered"
+    assert verdict(Outcome.FAILED, error={"type": "E"}).circuit == "F"
+    assert verdict(Outcome.TIMED_OUT, error={"type": "E"}).circuit == "F"
+    for outcome, error in (
+        (Outcome.FAILED, {"type": "E", "status": 429}),
+        (Outcome.FAILED, {"type": "HandlerNotLoaded"}),
+        (Outcome.CRASHED, {"type": "E"}),
+        (Outcome.CANCELLED, {"type": "E"}),
+    ):
+        assert verdict(outcome, error=error).circuit == ""
+
+
 def test_errors_of_one_kind_share_a_fingerprint() -> None:
     one = fingerprint({"type": "KeyError", "message": "order 17 at 0x7f3a of 018f2c3a-0000-7000-8000-000000000001"})
     other = fingerprint({"type": "KeyError", "message": "order 4711 at 0x1 of 018f2c3b-1111-7000-8000-000000000002"})
@@ -242,7 +331,9 @@ def test_a_full_cache_forgets_nothing_that_is_wanted(ledger: Ledger, monkeypatch
         for version in wanted:
             found = cache.assignment(claimed()._replace(version_id=version))
             assert found.parameters_json == f'{{"number": {made.index(version) + 1}}}'.encode()
-    assert [cache.policy(version).max_attempts for version in made] == list(range(1, 10)), "also those forgotten since"
+    assert [cache.terms(version).policy.max_attempts for version in made] == list(range(1, 10)), (
+        "also those forgotten since"
+    )
 
 
 def test_a_triggers_parameters_stand_for_the_versions_own(ledger: Ledger) -> None:

@@ -6,7 +6,10 @@ from typing import Any
 from apps.definitions.models import Task
 from apps.definitions.versions import document_of
 from apps.executions import selectors
-from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress
+from apps.executions.circuit_services import circuit_of
+from apps.executions.circuits import name_of
+from apps.executions.ids import to_us
+from apps.executions.models import Attempt, CircuitBreaker, Execution, ExecutionEvent, Progress
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
 from apps.tenants.models import Role
 
@@ -78,12 +81,33 @@ def _reason(row: Execution, hold: Hold) -> str | None:
             Hold.DELETED: "its task is deleted",
             Hold.FROZEN: "its tenant, or the installation, is frozen",
             Hold.OVERLAP: "an earlier execution of its task still runs",
+            Hold.CIRCUIT: f"circuit open: {name_of(row.task_version.circuit_key)}",
+            Hold.RETRY_BUDGET: "retry budget: its tenant's retries of this minute are used up",
         }[hold]
     if row.error is not None and row.state in (Status.RETRYING, Status.DEAD_LETTER):
         return row.error.get("message") if isinstance(row.error, dict) else None
     if row.cancel_requested_at is not None and row.finished_at is None:
         return "asked to stop"
     return None
+
+
+def circuit(row: CircuitBreaker, *, now: datetime) -> dict[str, Any]:
+    """trips: relapses since it was last closed."""
+    phase = circuit_of(row).phase(to_us(now))
+    return {
+        "id": row.id,
+        "key": row.key,
+        "name": name_of(row.key),
+        "state": phase,
+        "trips": row.trips,
+        "opened_at": moment(row.opened_at),
+        "quarantine_until": moment(row.quarantine_until),
+        "slow_start_until": moment(row.slow_start_until),
+        "recent_failures": sum(1 for _, failed in row.recent if failed),
+        "recent_outcomes": len(row.recent),
+        "last_error": row.last_error,
+        "changed_at": moment(row.changed_at),
+    }
 
 
 def execution_detail(row: Execution) -> dict[str, Any]:

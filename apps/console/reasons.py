@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.console.wording import countdown, first_line
+from apps.executions.circuits import name_of
 from apps.executions.models import Execution, ExecutionEvent, StandingHold
 from apps.executions.states import Hold, Status
 from apps.tenants.principal import Principal
@@ -92,6 +93,11 @@ def _held(execution: Execution, evidence: Evidence) -> Reason | None:
         return None
     if hold is Hold.OVERLAP:
         return Reason("waits for the task's earlier execution")
+    if hold is Hold.CIRCUIT:
+        return Reason(f"circuit open: {name_of(execution.task_version.circuit_key)}")
+    if hold is Hold.RETRY_BUDGET:
+        lead = f"retry budget: attempt {execution.attempt + 1} of {execution.max_attempts}"
+        return _until(execution, evidence, f"{lead} in", f"{lead} is due")
     if hold is Hold.DELETED:
         return Reason("its task is deleted")
     targets = (execution.task_id, evidence.tenant_id, _EVERYTHING)

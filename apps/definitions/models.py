@@ -33,6 +33,9 @@ class Task(models.Model):
         default=dict, blank=True, help_text="queue_seconds, total_seconds, heartbeat_seconds; absent: none"
     )
     retry_policy = models.JSONField()
+    idempotent = models.BooleanField(
+        default=True, help_text="may run again although nobody knows whether it was done; else a person decides"
+    )
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
     jitter_ms = models.IntegerField(default=0, help_text="run_at − scheduled_at of its occurrences")

@@ -27,11 +27,12 @@ DEFAULTS: dict[str, Any] = {
     "timeout_seconds": 300,
     "timeouts": {},
     "retry_policy": {},
+    "idempotent": True,
 }
 REQUIRED = ("name", "schedule", "handler")
 FIELDS = (
     *("name", "description", "tags", "priority", "schedule", "strict_timing", "overlap_policy", "catchup_seconds"),
-    *("handler", "parameters", "timeout_seconds", "timeouts", "retry_policy"),
+    *("handler", "parameters", "timeout_seconds", "timeouts", "retry_policy", "idempotent"),
 )
 """In the order in which the API shows them."""
 
@@ -68,6 +69,7 @@ def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None 
         "timeout_seconds": reader.whole("timeout_seconds", 1, MAX_TIMEOUT_SECONDS),
         "timeouts": reader.nested("timeouts", read_timeouts),
         "retry_policy": reader.nested("retry_policy", lambda given: RetryPolicy.parse(given).to_json()),
+        "idempotent": reader.boolean("idempotent"),
     }
     if before is None or any(values[name] != before[name] for name in ("handler", "parameters")):
         reader.errors += _misfits(values["handler"], values["parameters"])

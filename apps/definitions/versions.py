@@ -4,6 +4,7 @@ from typing import Any
 
 from apps.definitions.models import Task
 from apps.definitions.validation import FIELDS
+from apps.executions.circuits import key_of
 from apps.executions.models import TaskVersion
 
 
@@ -26,6 +27,7 @@ def write_version(task: Task, *, actor: str) -> TaskVersion:
         number=task.version,
         name=task.name,
         definition=document_of(task),
+        circuit_key=key_of(task.handler),
         created_by=actor,
     )
     task.version_id = version.id

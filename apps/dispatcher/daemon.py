@@ -13,11 +13,12 @@ from prometheus_client import Counter, Gauge
 
 from apps.dispatcher import credits, publisher, recovery
 from apps.dispatcher.hot_tier import HotTier, Popped
+from apps.dispatcher.retry_budget import RetryBudget
 from apps.dispatcher.shards import Shards
 from apps.dispatcher.tenant_limits import TenantLimits
 from apps.executions import feed, ids, store
 from apps.executions.rows import Dispatched
-from apps.executions.states import Overlap, Status
+from apps.executions.states import Hold, Overlap, Status
 from apps.worker.live_state import LiveStates
 from chronoweb.runtime import faults, postgres, redis_client, transport, wakeup
 from chronoweb.runtime.addresses import Addresses
@@ -80,6 +81,7 @@ class Dispatcher:
     def __post_init__(self) -> None:
         self._counter = credits.Credits(self.config.credit_floor)
         self._limits = TenantLimits()
+        self._budget = RetryBudget(self.config.retry_budget_percent, self.config.retry_budget_floor)
 
     def run_once(self) -> Result:
         """One tick."""
@@ -195,13 +197,16 @@ class Dispatcher:
         workers = credits.assign(len(identities), self._credits)
         answered: list[Dispatched] = []
         for _, positions in ids.by_day(identities):
-            answered += store.dispatch(
+            rows = store.dispatch(
                 links.ledger,
                 [identities[p] for p in positions],
                 [workers[p] for p in positions],
                 window_ms=self.config.dispatch_lead_ms + _WINDOW_SLACK_MS,
                 held=self._held,
+                retries=self._budget.room(now=self._began, share=len(self._held) / ids.SHARDS),
             )
+            self._budget.spend((row for row in rows if row.status == Status.DISPATCHED), now=self._began)
+            answered += rows
         faults.point("dispatcher.committed")
         sent = [row for row in answered if row.status == Status.DISPATCHED]
         confirmations = publisher.publish(
@@ -249,7 +254,7 @@ class Dispatcher:
         rivals = [
             row.slot_key
             for row in answered
-            if row.status == Status.SCHEDULED and row.overlap == Overlap.CANCEL_OTHER and row.slot_key
+            if row.hold == Hold.OVERLAP and row.overlap == Overlap.CANCEL_OTHER and row.slot_key
         ]
         if rivals:
             store.request_cancel_of_slot_holders(links.ledger, sorted(rivals))

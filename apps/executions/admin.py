@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
-from apps.executions.models import Attempt, DeadLetter, Execution, Lease, TaskVersion, Worker
+from apps.executions.models import Attempt, CircuitBreaker, DeadLetter, Execution, Lease, TaskVersion, Worker
 from apps.tenants.read_only_admin import ReadOnlyAdmin
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
@@ -156,3 +156,11 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     def console(self, letter: DeadLetter) -> str:
         url = reverse("console:execution", kwargs={"slug": letter.tenant.slug, "identity": letter.execution_id})
         return format_html('<a class="underline" href="{}">open</a>', url)
+
+
+@admin.register(CircuitBreaker)
+class CircuitBreakerAdmin(ReadOnlyAdmin):
+    list_display = ("key", "tenant", "trips", "opened_at", "quarantine_until", "slow_start_until", "last_error")
+    list_filter = ("tenant",)
+    list_select_related = ("tenant",)
+    ordering = ("-changed_at",)

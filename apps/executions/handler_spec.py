@@ -27,10 +27,12 @@ RESERVED_HEADERS = frozenset(
         *("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"),
         *("accept-encoding", "expect", "proxy-authorization", "proxy-connection"),
         *("idempotency-key", "x-fencing-token", "x-chronoweb-execution-id"),
+        *("webhook-id", "webhook-timestamp", "webhook-signature"),
     }
 )
 HEADERS_AT_MOST = 50
 VALUE_BYTES = 8 * 1024
+LONGEST_WAIT_SECONDS = 86_400
 
 
 def validate_handler(
@@ -124,6 +126,12 @@ def _check_body(pointer: str, value: Any, found: Found) -> None:
         found.append(InvalidInput(pointer, None, f"has {size} bytes", f"at most {TEXT_BYTES} bytes"))
 
 
+def _check_wait(pointer: str, value: Any, found: Found) -> None:
+    """None: the connection has ten seconds, the answer as long as the task's timeout_seconds allows."""
+    if value is not None and (type(value) not in (int, float) or not 0.1 <= value <= LONGEST_WAIT_SECONDS):
+        found.append(InvalidInput(pointer, value, "must be a number of seconds", f"0.1 to {LONGEST_WAIT_SECONDS}"))
+
+
 def _printable(text: str) -> bool:
     return all(character.isprintable() or character == "\t" for character in text)
 
@@ -133,8 +141,14 @@ _TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
     "python": (("name",), {}, {"name": _check_name}),
     "webhook": (
         ("url",),
-        {"method": "POST", "headers": {}, "body": None},
-        {"method": _check_method, "headers": _check_headers, "body": _check_body},
+        {"method": "POST", "headers": {}, "body": None, "connect_timeout_seconds": None, "read_timeout_seconds": None},
+        {
+            "method": _check_method,
+            "headers": _check_headers,
+            "body": _check_body,
+            "connect_timeout_seconds": _check_wait,
+            "read_timeout_seconds": _check_wait,
+        },
     ),
     "command": (
         ("argv",),

@@ -26,6 +26,7 @@ class TaskVersion(models.Model):
     number = models.IntegerField(help_text="1 for the first version of the task")
     name = models.CharField(max_length=200)
     definition = models.JSONField(help_text="the task as the API shows it")
+    circuit_key = models.TextField(null=True, help_text="which circuit its executions share; NULL: none")
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.CharField(max_length=200)
 
@@ -243,6 +244,50 @@ class StandingHold(models.Model):
 
     def __str__(self) -> str:
         return f"{self.target_id} {Hold(self.reason).word}"
+
+
+class CircuitBreaker(models.Model):
+    """What executions of a tenant share (a handler, a program, a webhook's host) and how it has fared: only what has
+    failed has a row. Its phase follows from its two instants; circuits.py has the rules.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+    key = models.TextField(help_text="webhook:host:port, python:name or command:program")
+    recent = models.JSONField(default=list, db_default=[], help_text="[microseconds, failed] of the last outcomes")
+    trips = models.IntegerField(default=0, db_default=0, help_text="relapses since it was last closed")
+    opened_at = models.DateTimeField(null=True)
+    quarantine_until = models.DateTimeField(null=True, help_text="nothing runs until then")
+    slow_start_until = models.DateTimeField(null=True, help_text="only a share runs until then")
+    admit_below = models.IntegerField(default=0, db_default=0, help_text="lots below this are the share")
+    lots_drawn = models.BooleanField(default=False, db_default=False, help_text="whether it was drawn from who waits")
+    proven = models.BooleanField(default=False, db_default=False, help_text="something succeeded since it opened")
+    settled = models.BooleanField(default=True, db_default=True, help_text="the next success is no news")
+    last_error = models.TextField(null=True)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "circuit_breakers"
+        constraints = [models.UniqueConstraint(fields=["tenant", "key"], name="circuit_breakers_once")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class CircuitWaiter(models.Model):
+    """An execution that waits for a circuit; the lowest lots go first."""
+
+    pk = models.CompositePrimaryKey("circuit_id", "lot", "scheduled_at", "execution_id")
+    circuit_id = models.BigIntegerField()
+    lot = models.IntegerField()
+    scheduled_at = models.DateTimeField()
+    execution_id = models.UUIDField()
+
+    class Meta:
+        db_table = "circuit_waiters"
+
+    def __str__(self) -> str:
+        return f"{self.execution_id} waits for circuit {self.circuit_id}"
 
 
 class DeadLetter(models.Model):

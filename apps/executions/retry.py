@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from apps.executions.failure import FailureClass
+from apps.executions.retry_rules import RetryRule, parse_rules
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 BACKOFFS = ("fixed", "linear", "exponential", "exponential_jitter")
@@ -15,12 +17,13 @@ _DOUBLINGS = 64
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """max_attempts counts the first one: 1 means no retry. Delays are seconds."""
+    """max_attempts counts the first one: 1 means no retry. Delays are seconds. Of the rules the first match decides."""
 
     max_attempts: int = 4
     backoff: str = "exponential_jitter"
     base_delay_seconds: float = 60.0
     max_delay_seconds: float = LARGEST_DELAY_SECONDS
+    rules: tuple[RetryRule, ...] = ()
 
     @classmethod
     def parse(cls, data: Any) -> "RetryPolicy":
@@ -38,10 +41,11 @@ class RetryPolicy:
             if name not in _names()
         ]
         given = {name: data[name] for name in _names() if name in data}
-        errors += [error for name, value in given.items() if (error := _problem(name, value))]
+        rules, problems = parse_rules(given.pop("rules", []), longest_delay_seconds=LARGEST_DELAY_SECONDS)
+        errors += [error for name, value in given.items() if (error := _problem(name, value))] + problems
         if errors:
             raise InvalidInputs(errors)
-        policy = cls(**given)
+        policy = cls(**given, rules=rules)
         both_given = "base_delay_seconds" in given and "max_delay_seconds" in given
         if both_given and policy.max_delay_seconds < policy.base_delay_seconds:
             legal = f"{policy.base_delay_seconds:g} to {LARGEST_DELAY_SECONDS:g}"
@@ -51,7 +55,12 @@ class RetryPolicy:
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parse` reads."""
-        return {name: getattr(self, name) for name in _names()}
+        plain = {name: getattr(self, name) for name in _names() if name != "rules"}
+        return {**plain, "rules": [rule.to_json() for rule in self.rules]} if self.rules else plain
+
+    def rule_for(self, error: Mapping[str, Any], failure: FailureClass) -> RetryRule | None:
+        """The first rule that means this error."""
+        return next((rule for rule in self.rules if rule.matches(error, failure)), None)
 
 
 def delay_seconds(policy: RetryPolicy, attempt: int, *, unit_random: float) -> float:

@@ -41,7 +41,10 @@ class Preloaded(NamedTuple):
 
 
 class Dispatched(NamedTuple):
-    """What the dispatch statement made of one popped execution: DISPATCHED, or refused with a status of its own."""
+    """What the dispatch statement made of one popped execution: DISPATCHED, or refused with a status of its own.
+
+    again: whether it is a retry of what failed.
+    """
 
     id: bytes
     token: int
@@ -52,6 +55,18 @@ class Dispatched(NamedTuple):
     slot_key: str | None
     overlap: int
     run_at_us: int
+    hold: int = 0
+    again: bool = False
+
+
+class RetryRoom(NamedTuple):
+    """How many retries each of some tenants may have dispatched now, and per minute; and every other tenant."""
+
+    tenants: list[bytes]
+    rooms: list[int]
+    rates: list[int]
+    room: int
+    rate: int
 
 
 class TenantLimit(NamedTuple):
@@ -101,11 +116,15 @@ class VersionRow(NamedTuple):
     task_name: str
     tenant_slug: str
     definition: dict[str, Any]
+    circuit_key: str | None
 
 
 @dataclass(slots=True)
 class Finish:
-    """How one attempt ended, to be written. delay_us: until the next attempt, when target is RETRYING."""
+    """How one attempt ended, to be written. delay_us: until the next attempt, when target is RETRYING.
+
+    circuit: what it tells its circuit ("S", "F" or ""), and told: the failure's message; neither is written with it.
+    """
 
     id: bytes
     token: int
@@ -119,6 +138,8 @@ class Finish:
     result: bytes | None = None
     error: bytes | None = None
     fingerprint: bytes | None = None
+    circuit: str = ""
+    told: str | None = None
 
 
 @dataclass(slots=True)

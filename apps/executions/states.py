@@ -118,6 +118,8 @@ class Hold(IntEnum):
     DELETED = 2  # its task is deleted
     FROZEN = 3  # its tenant or the whole fleet is frozen
     OVERLAP = 4  # the task's slot is taken; the row stands in slot_waiters
+    CIRCUIT = 5  # what it calls is in quarantine; the row stands in circuit_waiters
+    RETRY_BUDGET = 6  # its tenant retries too much; run_at has been moved, and the next dispatch lifts it
 
     @property
     def word(self) -> str:
@@ -194,6 +196,8 @@ def sql_constants() -> dict[str, str]:
         "OVERLAP_": Overlap,
     }
     names = {f"{prefix}{member.name}": str(int(member)) for prefix, kind in prefixed.items() for member in kind}
+    # The lot of the row `e`: 16 random bits of its id, beside those that choose the shard.
+    names["LOT"] = "(get_byte(uuid_send(e.id), 13) * 256 + get_byte(uuid_send(e.id), 14))"
     for group, members in (("RESTING", RESTING), ("ACTIVE", ACTIVE), ("PENDING", PENDING)):
         names[f"IN_{group}"] = "(" + ", ".join(str(int(member)) for member in sorted(members)) + ")"
     for target in Status:

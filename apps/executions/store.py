@@ -20,6 +20,7 @@ from apps.executions.rows import (
     NewExecution,
     Note,
     Preloaded,
+    RetryRoom,
     TenantLimit,
     VersionRow,
     Whereabouts,
@@ -31,6 +32,8 @@ from chronoweb.runtime.sql import NamedSql
 
 named_sql = NamedSql(Path(__file__).parent / "sql", constants=states.sql_constants(), partitioned=tuple(TABLES))
 Row = TypeVar("Row", bound=tuple[Any, ...])
+
+UNLIMITED_RETRIES = RetryRoom([], [], [], 1_000_000, 1_000_000)
 
 
 def _scheduled(identities: Sequence[bytes]) -> PackedArray:
@@ -174,11 +177,12 @@ def dispatch(
     *,
     window_ms: int,
     held: Mapping[int, int],
+    retries: RetryRoom = UNLIMITED_RETRIES,
 ) -> list[Dispatched]:
     """Send popped executions of one day to `workers` (one for each id); ids must be sorted and of one day.
 
-    held: shard → epoch of the shards that this process holds. What is missing from the answer is locked by another
-    transaction, no longer PRELOADED, or of a shard whose epoch is stale.
+    held: shard → epoch of the shards that this process holds. retries: how many retries may go. What is missing from
+    the answer is locked by another transaction, no longer PRELOADED, or of a shard whose epoch is stale.
     """
     parameters = {
         "ids": uuids(identities),
@@ -188,6 +192,11 @@ def dispatch(
         "shards": int2s([ids.shard(i) for i in identities]),
         "held_shards": int2s(list(held)),
         "held_epochs": int8s(list(held.values())),
+        "budget_tenants": uuids(retries.tenants),
+        "budget_rooms": int8s(retries.rooms),
+        "budget_rates": int8s(retries.rates),
+        "budget_room": retries.room,
+        "budget_rate": retries.rate,
     }
     return _rows(connection, Dispatched, named_sql("dispatch", ids.day(identities[0])), parameters)
 
@@ -253,6 +262,16 @@ def adopt(
 def versions_of(connection: psycopg.Connection, versions: Sequence[int]) -> list[VersionRow]:
     """What these task versions say."""
     return [VersionRow(*row) for row in connection.execute(named_sql("versions_of"), {"versions": list(versions)})]
+
+
+def webhook_secrets_of(
+    connection: psycopg.Connection, tenants: Sequence[bytes], *, overlap_seconds: float
+) -> dict[bytes, tuple[str, ...]]:
+    """What the tenants' webhooks are signed with, the secret in force first."""
+    parameters = {"tenants": uuids(tenants), "overlap": overlap_seconds}
+    cursor = connection.cursor(binary=True)
+    rows = cursor.execute(named_sql("webhook_secrets_of"), parameters)
+    return {tenant: tuple(secret for secret in secrets if secret) for tenant, *secrets in rows}
 
 
 def release(

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 TENANT = "demo"
 ADMIN = "admin"
 SELF_PATH = "/livez"
+UPSTREAM_PATH = "/demo/upstream"
 ACTOR = "quickstart"
 
 
@@ -93,6 +94,22 @@ def demo_tasks(*, url: str, now: datetime) -> list[dict[str, Any]]:
             "retry_policy": {"max_attempts": 3, "backoff": "fixed", "base_delay_seconds": 2},
         },
         {
+            "name": "moody-upstream",
+            "description": "What it calls is away for two minutes in ten: its circuit opens, waits, and heals.",
+            "tags": ["demo"],
+            "schedule": {"type": "interval", "every_seconds": 10},
+            "catchup_seconds": 0,
+            # By another name than the other webhook: a circuit belongs to a host's name.
+            "handler": {"type": "webhook", "url": _by_name(url) + UPSTREAM_PATH, "method": "POST"},
+            "timeout_seconds": 10,
+            "retry_policy": {
+                "max_attempts": 5,
+                "backoff": "fixed",
+                "base_delay_seconds": 3,
+                "rules": [{"error": "http:503", "action": "retry", "base_delay_seconds": 2}],
+            },
+        },
+        {
             "name": "third-time-lucky",
             "description": "Fails twice, is tried again after two seconds each time, and then succeeds.",
             "tags": ["demo"],
@@ -128,6 +145,11 @@ def demo_tasks(*, url: str, now: datetime) -> list[dict[str, Any]]:
     ]
 
 
+def _by_name(url: str) -> str:
+    """The web process by the name that every machine has for itself."""
+    return url.replace("//127.0.0.1", "//localhost")
+
+
 def administrator() -> AbstractBaseUser:
     """The account that `prepare` made."""
     return get_user_model().objects.get(username=ADMIN)
@@ -150,8 +172,9 @@ def _administrator(tenant: Tenant, before: Credentials | None) -> str:
 
 def _move_webhooks(principal: Principal, *, old: str, new: str) -> None:
     """The web process answers elsewhere than last time: tasks that call it follow."""
-    for task in Task.objects.filter(tenant_id=principal.tenant_id, deleted_at=None, handler__url=old + SELF_PATH):
-        handler = {**task.handler, "url": new + SELF_PATH}
+    moved = {old + SELF_PATH: new + SELF_PATH, _by_name(old) + UPSTREAM_PATH: _by_name(new) + UPSTREAM_PATH}
+    for task in Task.objects.filter(tenant_id=principal.tenant_id, deleted_at=None, handler__url__in=list(moved)):
+        handler = {**task.handler, "url": moved[task.handler["url"]]}
         edit = partial(update_task, principal=principal, task_id=task.id, data={"handler": handler}, partial=True)
         _unless_refused(task.name, edit)
 

@@ -19,7 +19,9 @@ WEB_GROUP, DAEMON_GROUP = 0, 1
 # What quickstart wants otherwise than a server's installation; whatever the environment says goes before it.
 DEFAULTS = {
     # The demo's webhook calls this very machine, which is refused elsewhere.
-    "CHRONOWEB_OUTBOUND_ALLOWED_NETWORKS": "127.0.0.0/8",
+    "CHRONOWEB_OUTBOUND_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
+    # What the demo's tasks call; it fails in some minutes, on purpose.
+    "DEMO_ENDPOINTS": "true",
     # Ctrl-C shall end everything within ten seconds; what runs longer is given back and runs at the next start.
     "CHRONOWEB_DRAIN_GRACE_SECONDS": "4",
 }

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from apps.tenants.identity import new_uuid
+from apps.tenants.identity import new_uuid, new_webhook_secret
 
 
 class Tier(models.TextChoices):
@@ -44,6 +44,9 @@ class Tenant(models.Model):
     rate_limit_rps = models.PositiveIntegerField(
         null=True, blank=True, help_text="dispatches a second; empty: no limit"
     )
+    webhook_secret = models.TextField(default=new_webhook_secret, editable=False)
+    webhook_secret_before = models.TextField(null=True, editable=False)
+    webhook_secret_rotated_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -13,7 +13,7 @@ import redis
 from prometheus_client import Counter
 
 from apps.dispatcher.hot_tier import HotTier
-from apps.executions import feed, locks, partitions, store
+from apps.executions import circuit_store, feed, locks, partitions, store
 from apps.executions.leases import Leadership
 from apps.executions.rows import Preloaded, WorkerRow
 from apps.watchdog.lost_workers import LostWorkers
@@ -35,6 +35,7 @@ _STRETCH = 5000
 _OLDEST_SECONDS = 3600
 _CANCEL_SECONDS = 30
 _ORPHAN_SECONDS = 5
+_FORGET_CIRCUIT_SECONDS = 86_400
 
 RECLAIMED = Counter("chronoweb_reclaimed_total", "Executions taken back", ["reason"])
 RESTORED = Counter("chronoweb_hot_tier_restored_total", "Executions that the hot tier had lost")
@@ -111,6 +112,7 @@ class Watchdog:
     def _duties(self) -> Iterator[tuple[Callable[[_Connections], int], float]]:
         yield self.keep_partitions, _PARTITION_SECONDS
         yield self.reclaim_from_lost_workers, 0
+        yield self.wake_after_quarantine, 0
         yield self.reclaim_from_the_gone, _SWEEP_SECONDS
         yield self.reclaim_unclaimed, _SWEEP_SECONDS
         yield self.end_overdue_cancels, _SWEEP_SECONDS
@@ -118,6 +120,7 @@ class Watchdog:
         yield self.free_leaked_places, _SWEEP_SECONDS
         yield self.walk, _SWEEP_SECONDS
         yield self.forget_idempotency_keys, _PARTITION_SECONDS
+        yield self.forget_circuits, _PARTITION_SECONDS
 
     def keep_partitions(self, links: _Connections) -> int:
         """Make the days ahead. A long reader in the way is met again at the next pass."""
@@ -155,6 +158,18 @@ class Watchdog:
         """Finish what was begun: a worker is marked lost in one transaction and emptied in others."""
         left = store.sent(links.ledger, "outstanding_of_the_gone", limit=_CHUNK)
         return self._reclaim(links, left, "its worker is gone", "gone_worker", only_unclaimed=False)
+
+    def wake_after_quarantine(self, links: _Connections) -> int:
+        """What a circuit held back goes on: a share in its slow start, all of it when it is closed."""
+        percent = self.config.circuit_slow_start_percent
+        woken = circuit_store.wake(links.ledger, percent=percent, every_seconds=_LOOK_SECONDS)
+        feed.changed_many(woken)
+        return len(woken)
+
+    def forget_circuits(self, links: _Connections) -> int:
+        """What has been in order for a day need not be remembered."""
+        circuit_store.forget(links.scan, seconds=_FORGET_CIRCUIT_SECONDS)
+        return 0
 
     def reclaim_unclaimed(self, links: _Connections) -> int:
         """Take back what was sent and not claimed by the deadline: the message was lost."""

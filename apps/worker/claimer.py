@@ -106,6 +106,7 @@ class Claimer(LedgerThread):
             got += store.claim(connection, [w[1] for w in group], [w[2] for w in group], worker_id=self._worker_id)
         faults.point("worker.claimed")
         self._versions.load(connection, {claimed.version_id for claimed in got})
+        self._versions.load_secrets(connection, got)
         for claimed in got:
             self._running[claimed.id, claimed.token] = claimed
         self._starter.add(self._assignments(connection, got))

@@ -13,8 +13,10 @@ import psycopg
 from prometheus_client import Counter, Histogram
 
 from apps.executions import feed, ids, store
+from apps.executions.failure import FailureClass
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import RESTING, Outcome, Status
+from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.jobs import RunResult
 from apps.worker.ledger_thread import LedgerThread
 from apps.worker.load import LoadMeter
@@ -59,6 +61,7 @@ class Completer(LedgerThread):
         versions: Versions,
         running: dict[tuple[bytes, int], Claimed],
         load: LoadMeter,
+        circuits: CircuitReporter,
         on_zombie: Callable[[str], None],
         on_free: Callable[[], None],
         has_left: Callable[[tuple[bytes, int]], bool] = lambda _: False,
@@ -69,6 +72,7 @@ class Completer(LedgerThread):
         self._versions = versions
         self._running = running
         self._load = load
+        self._circuits = circuits
         self._on_zombie = on_zombie
         self._on_free = on_free
         self._has_left = has_left
@@ -111,8 +115,7 @@ class Completer(LedgerThread):
         pairs = []
         for result in results:
             claimed = self._running[result.assignment.execution_id, result.assignment.token]
-            policy = self._versions.policy(claimed.version_id)
-            pairs.append((claimed, decide(claimed, result, policy, self._clock)))
+            pairs.append((claimed, decide(claimed, result, self._versions.terms(claimed.version_id), self._clock)))
         return sorted(pairs, key=lambda pair: pair[1].id)
 
     def _write(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> None:
@@ -134,7 +137,8 @@ class Completer(LedgerThread):
     ) -> None:
         """What this attempt returned cannot be stored: it alone fails, permanently."""
         claimed, finish = pair
-        told = {"type": "UnstorableResult", "message": f"PostgreSQL refused the result: SQLSTATE {error.sqlstate}"}
+        message = f"PostgreSQL refused the result: SQLSTATE {error.sqlstate}"
+        told = {"type": "UnstorableResult", "message": message, "class": FailureClass.PERMANENT.value}
         finish.result, finish.error = None, json.dumps(told).encode()
         finish.target, finish.outcome, finish.delay_us = Status.DEAD_LETTER, Outcome.FAILED, None
         finish.fingerprint = b"UnstorableResult"
@@ -160,6 +164,7 @@ class Completer(LedgerThread):
             if has_left and finish.target in RESTING:
                 spoken.append(finish.id)
             self._running.pop((finish.id, finish.token), None)
+            self._tell_circuit(claimed, finish)
             FINISHED.labels(finish.outcome.word).inc()
             if finish.started_us is not None:
                 LATENESS.observe(max(0.0, (finish.started_us - finish.due_us) / 1e6))
@@ -168,8 +173,14 @@ class Completer(LedgerThread):
                 freed.append(claimed.slot_key)
         self._load.ended([finish.outcome for _, finish in batch])
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed, _ in batch)
+        self._circuits.flush(connection)
         # A crash before these lines costs a waiter, or what was said, one pass of the watchdog.
         if spoken:
             store.forget_progress(connection, spoken)
         if (freed and store.wake_waiters(connection, freed)) or again:
             wakeup.preloader.wake()
+
+    def _tell_circuit(self, claimed: Claimed, finish: Finish) -> None:
+        key = self._versions.terms(claimed.version_id).circuit_key
+        if key is not None:
+            self._circuits.note((claimed.tenant_id, key), finish.circuit, finish.told)

@@ -14,9 +14,11 @@ from django.conf import settings
 from prometheus_client import Counter
 
 from apps.executions import store
+from apps.executions.circuits import CircuitTerms
 from apps.executions.rows import Claimed
 from apps.worker import presence
 from apps.worker.backlog import Backlog
+from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.claimer import Claimer
 from apps.worker.completer import Completer
 from apps.worker.containers.policy import ContainerPolicy
@@ -71,6 +73,7 @@ class Worker:
         self.backlog = Backlog()
         self.versions = Versions()
         self.load = LoadMeter()
+        self.circuits = CircuitReporter(CircuitTerms.of(self.config))
         self.receiver = self.addresses.receiver(self.id, self.config)
         self._connect_parts(connection)
         self.recorder.start()
@@ -92,6 +95,7 @@ class Worker:
             versions=self.versions,
             running=self._running,
             load=self.load,
+            circuits=self.circuits,
             on_zombie=self._give_up,
             on_free=lambda: self.claimer.wake(),
             has_left=self.recorder.has_left,
@@ -250,6 +254,7 @@ class Worker:
         """Stop what is to be cancelled; write the real start of what runs for longer than a moment."""
         for identity in store.to_cancel(connection, worker_id=self.id):
             self.runner.cancel(identity)
+        self.circuits.refresh(connection)
         if not self._running:
             self._told_started.clear()
             return

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from apps.executions.failure import FATE_UNKNOWN
 from apps.executions.states import Outcome
 from apps.worker import limits
 from apps.worker.containers.policy import ContainerPolicy
@@ -110,7 +111,8 @@ def stopped_report(job: Job, outcome: Outcome, *, abandoned: bool = False) -> Re
     if outcome is Outcome.TIMED_OUT:
         limit = limits.silent if job.stopped_silent else limits.timed_out
         return Report(int(outcome), None, limit(job.assignment, end, **job.extra))
-    return Report(int(outcome), None, make_error("Cancelled", f"cancelled while it ran{end}", **job.extra))
+    more = {"fate": FATE_UNKNOWN, **job.extra}
+    return Report(int(outcome), None, make_error("Cancelled", f"cancelled while it ran{end}", **more))
 
 
 class InlineJobs:

@@ -35,13 +35,16 @@ class Assignment:
     """Of an execution with total_seconds: when its first attempt began, by the database's clock; None: not yet."""
     total_is_nearer: bool = False
     """Whether timeout_seconds is what is left of total_seconds, and not the limit of one attempt."""
+    idempotent: bool = True
+    webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(slots=True)
 class RunResult:
     """How one assignment ended. Instants are microseconds by this host's clock.
 
-    error: {"type", "message", "traceback", "permanent"} and what the handler type adds; None on success.
+    error: {"type", "message", "traceback", "permanent"} and what the handler type adds, such as "class" where it knows
+    better than failure.classify, and "fate": "unknown" where it may have been done; None on success.
     """
 
     assignment: Assignment

@@ -4,6 +4,7 @@ One thread owns the queues, the children and the bookkeeping; the methods of `Ru
 thread and only hand it things to do. Results go to `on_results`, in batches, on that thread.
 """
 
+import contextlib
 import itertools
 import logging
 import selectors
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from apps.executions.failure import FATE_UNKNOWN
 from apps.executions.states import Outcome
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
@@ -38,6 +40,7 @@ HAND_BACK_SECONDS = 16.0
 """Longer than anything that can be stopped takes to stop (inline.py)."""
 SLICE_SECONDS = 0.1
 """A drain looks this often whether it must hurry."""
+_STOPPED = "its worker was stopped while it ran"
 
 
 class Runner:
@@ -167,7 +170,8 @@ class Runner:
         Long attempts, and those that have left a checkpoint, are asked to stop at once, all others shortly before the
         end. Handed back are assignments that never began, that let themselves be interrupted, or that were killed at
         the end; they are not reported through `on_results`, but to `give_back` on this thread as they come, or
-        returned. hurry: ends the grace.
+        returned. But what was killed and is not idempotent is reported, as crashed. All that is reported has been when
+        this returns. hurry: ends the grace.
         """
         back: list[Assignment] = []
         take = back.extend if give_back is None else give_back
@@ -179,6 +183,10 @@ class Runner:
             if not self._wait_all(last_words, hurry, take):
                 self._mailbox.post(self._drain.stop_all)
                 self._wait_all(HAND_BACK_SECONDS, threading.Event(), take)
+        # A runner that does not even answer has nothing to tell; the watchdog takes what it held.
+        with contextlib.suppress(TimeoutError):
+            if self.alive:
+                self._mailbox.call(self._deliver, timeout_seconds=HAND_BACK_SECONDS)
         return back
 
     def close(self) -> None:
@@ -201,10 +209,12 @@ class Runner:
         job.done = True
         if outcome == Outcome.RELEASED:
             outcome, error = self._interrupted(job, error)
-        if job.released and outcome != Outcome.SUCCEEDED:
+        if job.released and outcome != Outcome.SUCCEEDED and not _is_for_a_person(job, error):
             with self._lock:
                 self._handed_back.append(job.assignment)
         else:
+            if job.released and outcome == Outcome.CANCELLED:
+                outcome, error = Outcome.CRASHED, {**error, "type": "WorkerStopped", "message": _STOPPED}
             self._results.append(RunResult(job.assignment, Outcome(outcome), started_us, finished_us, result, error))
         self._forget(job)
 
@@ -323,6 +333,11 @@ class Runner:
                 take(handed_back)
             if ended or left <= 0 or hurry.is_set():
                 return ended
+
+
+def _is_for_a_person(job: Job, error: Any) -> bool:
+    """Whether it had begun and may not begin again."""
+    return not job.assignment.idempotent and bool(error) and error.get("fate") == FATE_UNKNOWN
 
 
 def _python_name(assignment: Assignment) -> str:

@@ -1,23 +1,37 @@
-"""From how an attempt ended to what is written: completed, another attempt after a delay, or the dead letter queue."""
+"""From how an attempt ended to what is written: completed, another attempt after a delay, or the dead letter queue.
+
+The error gets its class. The policy's rules come first; then what is permanent, and what must not run again while
+nobody knows whether it was done, goes to the dead letters at once.
+"""
 
 import json
 import random
 import re
+from dataclasses import replace
 from typing import Any
 
-from apps.executions.retry import RetryPolicy, delay_seconds
+from apps.executions.failure import FATE_UNKNOWN, FailureClass, circuit_letter, classify
+from apps.executions.retry import delay_seconds
+from apps.executions.retry_rules import RetryRule
 from apps.executions.rows import Claimed, Finish
-from apps.executions.states import Outcome, Status
+from apps.executions.states import Status
 from apps.worker.jobs import Assignment, RunResult
+from apps.worker.versions import Terms
 from chronoweb.runtime.database_clock import DatabaseClock
 
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+")
 _FINGERPRINT_CHARACTERS = 200
 
 
-def decide(claimed: Claimed, result: RunResult, policy: RetryPolicy, clock: DatabaseClock) -> Finish:
+def decide(claimed: Claimed, result: RunResult, terms: Terms, clock: DatabaseClock) -> Finish:
     """What to write for `result`; times are moved to the database's clock."""
-    target = _target(claimed, result)
+    failure = classify(result.outcome, result.error)
+    error = None if failure is None and result.error is None else dict(result.error or {})
+    rule = None
+    if error is not None and failure is not None:
+        error["class"] = failure.value
+        rule = terms.policy.rule_for(error, failure)
+    target = _target(claimed, failure, error, rule, idempotent=terms.idempotent)
     finish = Finish(
         id=claimed.id,
         token=claimed.token,
@@ -28,26 +42,44 @@ def decide(claimed: Claimed, result: RunResult, policy: RetryPolicy, clock: Data
         started_us=clock.from_host_us(result.started_at_us) if result.started_at_us else None,
         finished_us=clock.from_host_us(result.finished_at_us),
         result=result.result_json,
+        circuit=circuit_letter(failure, error),
+        told=str((error or {}).get("message", "")) or None,
     )
-    if result.error is not None:
-        finish.error = json.dumps(result.error).encode()
     if target is Status.RETRYING:
-        finish.delay_us = int(_delay(policy, claimed.attempt, result.error) * 1e6)
+        finish.delay_us = int(_delay(terms, claimed.attempt, error, rule) * 1e6)
         if _beyond_total(result.assignment, finish):
             # Another attempt would have no time left: what is wrong with this one is what a person should see.
             finish.target, finish.delay_us = Status.DEAD_LETTER, None
     if finish.target is Status.DEAD_LETTER:
-        finish.fingerprint = fingerprint(result.error).encode("utf-8", "replace")
+        if _is_for_a_person(failure, error, rule, idempotent=terms.idempotent):
+            assert error is not None
+            error["message"] = f"fate unknown: {error.get('message', '')}"
+        finish.fingerprint = fingerprint(error).encode("utf-8", "replace")
+    if error is not None:
+        finish.error = json.dumps(error).encode()
     return finish
 
 
-def _target(claimed: Claimed, result: RunResult) -> Status:
-    if result.outcome is Outcome.SUCCEEDED:
+def _target(
+    claimed: Claimed,
+    failure: FailureClass | None,
+    error: dict[str, Any] | None,
+    rule: RetryRule | None,
+    *,
+    idempotent: bool,
+) -> Status:
+    if failure is None:
         return Status.COMPLETED
-    if result.outcome is Outcome.CANCELLED:
+    if failure is FailureClass.CANCELLED:
         return Status.CANCELLED
-    permanent = bool(result.error and result.error.get("permanent"))
-    return Status.DEAD_LETTER if permanent or claimed.attempt >= claimed.max_attempts else Status.RETRYING
+    if claimed.attempt >= claimed.max_attempts:
+        return Status.DEAD_LETTER
+    if rule is not None:
+        return Status.RETRYING if rule.retries else Status.DEAD_LETTER
+    hopeless = failure is FailureClass.PERMANENT or bool(error and error.get("permanent"))
+    if hopeless or _is_for_a_person(failure, error, rule, idempotent=idempotent):
+        return Status.DEAD_LETTER
+    return Status.RETRYING
 
 
 def _beyond_total(assignment: Assignment, finish: Finish) -> bool:
@@ -58,8 +90,19 @@ def _beyond_total(assignment: Assignment, finish: Finish) -> bool:
     return finish.finished_us + finish.delay_us >= first + assignment.total_seconds * 1e6
 
 
-def _delay(policy: RetryPolicy, attempt: int, error: dict[str, Any] | None) -> float:
+def _is_for_a_person(
+    failure: FailureClass | None, error: dict[str, Any] | None, rule: RetryRule | None, *, idempotent: bool
+) -> bool:
+    """Whether it may have been done and must not be done twice."""
+    unknown = (error or {}).get("fate") == FATE_UNKNOWN
+    return failure is not None and not idempotent and unknown and not (rule is not None and rule.retries)
+
+
+def _delay(terms: Terms, attempt: int, error: dict[str, Any] | None, rule: RetryRule | None) -> float:
     """Seconds until the next attempt; a server's Retry-After may only lengthen it, up to the policy's cap."""
+    policy = terms.policy
+    if rule is not None and rule.base_delay_seconds is not None:
+        policy = replace(policy, base_delay_seconds=rule.base_delay_seconds)
     own = delay_seconds(policy, attempt, unit_random=random.random())  # noqa: S311 - spreads retries, guards nothing
     asked = (error or {}).get("retry_after_seconds") or 0
     return max(own, min(float(asked), policy.max_delay_seconds))

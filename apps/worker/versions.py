@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import psycopg
 
@@ -9,8 +10,18 @@ from apps.executions import ids, store
 from apps.executions.retry import RetryPolicy
 from apps.executions.rows import Claimed, VersionRow
 from apps.worker.jobs import Assignment
+from apps.worker.webhook_secrets import WebhookSecrets
 
 _KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What decides about an attempt that has ended."""
+
+    policy: RetryPolicy
+    idempotent: bool = True
+    circuit_key: str | None = None
 
 
 class Versions:
@@ -18,10 +29,11 @@ class Versions:
 
     def __init__(self) -> None:
         self._rows: dict[int, VersionRow] = {}
-        # Kept when rows are forgotten: an attempt may end long after it was claimed. Equal policies are one object.
-        self._policies: dict[int, RetryPolicy] = {}
-        self._distinct: dict[RetryPolicy, RetryPolicy] = {}
+        # Kept when rows are forgotten: an attempt may end long after it was claimed. Equal terms are one object.
+        self._terms: dict[int, Terms] = {}
+        self._distinct: dict[Terms, Terms] = {}
         self._limits: dict[int, dict[str, float]] = {}
+        self._secrets = WebhookSecrets()
 
     def load(self, connection: psycopg.Connection, wanted: Iterable[int]) -> None:
         """Make sure that these are known."""
@@ -35,18 +47,23 @@ class Versions:
         for row in store.versions_of(connection, sorted(missing)):
             self._rows[row.id] = row
             policy = RetryPolicy.parse(row.definition["retry_policy"])
-            self._policies[row.id] = self._distinct.setdefault(policy, policy)
+            terms = Terms(policy, row.definition.get("idempotent", True), row.circuit_key)
+            self._terms[row.id] = self._distinct.setdefault(terms, terms)
             self._limits[row.id] = row.definition.get("timeouts") or {}
 
-    def policy(self, version_id: int) -> RetryPolicy:
-        """The retry policy of a version that has been loaded, however long ago."""
-        return self._policies[version_id]
+    def load_secrets(self, connection: psycopg.Connection, claimed: Iterable[Claimed]) -> None:
+        """Make sure that what these webhooks are signed with is known; their versions are."""
+        self._secrets.load(connection, (c.tenant_id for c in claimed if self._is_webhook(c)))
+
+    def terms(self, version_id: int) -> Terms:
+        """The terms of a version that has been loaded, however long ago."""
+        return self._terms[version_id]
 
     def counts_after(self, claimed: Claimed) -> int | None:
         """After which attempt those begin that share total_seconds: a replay starts afresh. None: no such limit."""
         if "total_seconds" not in self._limits[claimed.version_id]:
             return None
-        return max(0, claimed.max_attempts - self._policies[claimed.version_id].max_attempts)
+        return max(0, claimed.max_attempts - self._terms[claimed.version_id].policy.max_attempts)
 
     def assignment(self, claimed: Claimed, *, first_start_us: int | None = None, now_us: int = 0) -> Assignment:
         """What the runner needs to run `claimed`, whose version is known.
@@ -80,7 +97,12 @@ class Versions:
             total_seconds=total,
             first_start_us=first_start_us,
             total_is_nearer=total_is_nearer,
+            idempotent=definition.get("idempotent", True),
+            webhook_secrets=self._secrets.of(claimed.tenant_id) if self._is_webhook(claimed) else (),
         )
+
+    def _is_webhook(self, claimed: Claimed) -> bool:
+        return self._rows[claimed.version_id].definition["handler"].get("type") == "webhook"
 
     def _parameters(self, claimed: Claimed, row: VersionRow) -> bytes | None:
         if claimed.payload is not None:

@@ -84,6 +84,16 @@ class Config:
     lock_lost_seconds: float = _number(2, 0.1, 60, "a worker whose lock is free this long is lost")
     claim_deadline_seconds: float = _number(30, 1, 600, "a dispatch unclaimed this long is taken back")
 
+    # Failures of the work
+    circuit_failures: int = _number(5, 1, 100, "failures in a row that open a circuit; half of the last 20 do, too")
+    circuit_sample_seconds: float = _number(60, 1, 3600, "failures longer ago do not open a circuit")
+    circuit_base_seconds: float = _number(30, 0.1, 3600, "first quarantine of a circuit; doubled at each relapse")
+    circuit_spread_seconds: float = _number(30, 0, 3600, "up to so much, at random, is added to each quarantine")
+    circuit_slow_start_seconds: float = _number(120, 0.1, 3600, "how long after a quarantine only a share runs")
+    circuit_slow_start_percent: int = _number(5, 1, 100, "that share")
+    retry_budget_percent: int = _number(20, 1, 1000, "a tenant's retries a minute, as a share of its executions")
+    retry_budget_floor: int = _number(30, 1, 1_000_000, "retries a minute that every tenant has at least")
+
     # Services
     redis_prefix: str = _word("chronoweb:", "what every Redis key of this installation starts with")
     kafka_prefix: str = _word("chronoweb.", "what every Kafka topic of this installation starts with")

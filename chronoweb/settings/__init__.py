@@ -27,6 +27,9 @@ if not SECRET_KEY:
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
+# Quickstart's own: an address for the demo's tasks that fails in some minutes.
+DEMO_ENDPOINTS = env.bool("DEMO_ENDPOINTS", default=False)
+
 INSTALLED_APPS = [
     "daphne",
     "unfold",

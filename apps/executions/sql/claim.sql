@@ -1,7 +1,12 @@
 -- name: claim
 -- Begin what was sent to this worker, under the token that it was sent with. Asked twice (its first answer was
--- lost), it answers again without counting the attempt again. What is held or to be cancelled is not claimed.
+-- lost), it answers again without counting the attempt again. What is held or to be cancelled is not claimed, nor what
+-- a circuit that has opened since the dispatch holds back.
 -- left_behind: the checkpoint of an earlier attempt; empty when that left none but has said something.
+WITH c AS MATERIALIZED (
+    SELECT tenant_id, key, CASE WHEN quarantine_until > clock_timestamp() THEN 0 ELSE admit_below END AS below
+    FROM circuit_breakers WHERE slow_start_until > clock_timestamp()
+)
 UPDATE {executions} e SET
     status = {RUNNING},
     worker_id = %(worker)s,
@@ -16,6 +21,10 @@ WHERE e.scheduled_at = v.s AND e.id = v.id
                 SELECT 1 FROM holds h
                 WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
                   AND NOT (h.reason = {HOLD_PAUSED} AND e.origin IN ({ORIGIN_MANUAL}, {ORIGIN_RERUN})))
+            AND NOT EXISTS (
+                SELECT 1 FROM c
+                WHERE c.tenant_id = e.tenant_id AND {LOT} >= c.below
+                  AND c.key = (SELECT tv.circuit_key FROM task_versions tv WHERE tv.id = e.task_version_id))
       THEN true END
 RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_id, e.slot_key,
     (extract(epoch FROM e.run_at) * 1000000)::bigint AS run_at_us,
@@ -31,8 +40,16 @@ WHERE o.execution_id = v.id AND o.token = v.token
 
 -- name: versions_of
 -- The task versions that executions name: what to run and how.
-SELECT v.id, v.name, t.slug, v.definition FROM task_versions v JOIN tenants t ON t.id = v.tenant_id
+SELECT v.id, v.name, t.slug, v.definition, v.circuit_key
+FROM task_versions v JOIN tenants t ON t.id = v.tenant_id
 WHERE v.id = ANY(%(versions)s)
+
+-- name: webhook_secrets_of
+-- What tenants' webhooks are signed with: the secret in force and, for a day after a rotation, the one before.
+SELECT id, webhook_secret,
+    CASE WHEN webhook_secret_rotated_at > clock_timestamp() - %(overlap)s * interval '1 second'
+        THEN webhook_secret_before END
+FROM tenants WHERE id = ANY(%(tenants)s)
 
 -- name: release
 -- Give back what this worker was sent or has begun: uncounted, under a new token, due as before.

@@ -1,13 +1,19 @@
 -- name: dispatch
 -- Send one day's popped executions to workers; those of a shard whose epoch is stale are left alone.
--- g keeps the shards that this process still holds; l locks in key order and judges; r ranks the rivals for one slot;
--- t takes slots; d decides (verdict -1: not due yet, -2: it has waited too long); u is the only write of the status. What another transaction holds is skipped and comes
--- back at the next tick.
+-- g keeps the shards that this process still holds; c has the circuits that hold something back (mostly none); l locks
+-- in key order and judges (verdict -1: not due yet, -2: it has waited too long); b finds retries above their tenant's
+-- budget; j is the whole verdict; r ranks the rivals for one slot; t takes slots; d decides; u is the only write of the
+-- status. What another transaction holds is skipped and comes back at the next tick.
 WITH g AS MATERIALIZED (
     SELECT h.shard, h.epoch FROM unnest(%(held_shards)s, %(held_epochs)s) h(shard, epoch)
     JOIN leases ON role = 'dispatcher/' || h.shard AND leases.epoch = h.epoch AND expires_at > clock_timestamp()
+), c AS MATERIALIZED (
+    SELECT id, tenant_id, key, CASE WHEN quarantine_until > clock_timestamp() THEN 0 ELSE admit_below END AS below
+    FROM circuit_breakers WHERE slow_start_until > clock_timestamp()
 ), l AS (
-    SELECT e.scheduled_at, e.id, v.worker_id, g.epoch, e.slot_key, e.overlap,
+    SELECT e.scheduled_at, e.id, v.worker_id, g.epoch, e.slot_key, e.overlap, e.tenant_id,
+        -- What a person replays, or was taken from a lost worker, has tried before and is no retry.
+        e.attempt > 0 AND e.dispatched_at IS NOT NULL AS again,
         CASE
             WHEN e.run_at > clock_timestamp() + %(window)s * interval '1 ms' THEN -1
             ELSE coalesce(
@@ -18,6 +24,9 @@ WITH g AS MATERIALIZED (
                 CASE WHEN e.run_at + e.queue_seconds * interval '1 second' < clock_timestamp() THEN -2 END,
                 {HOLD_NONE})
         END AS verdict,
+        (SELECT c.id FROM c
+         WHERE c.tenant_id = e.tenant_id AND {LOT} >= c.below
+           AND c.key = (SELECT tv.circuit_key FROM task_versions tv WHERE tv.id = e.task_version_id)) AS circuit_id,
         coalesce((SELECT s.execution_id = e.id FROM slots s WHERE s.key = e.slot_key AND s.n = 0), false) AS holds_slot
     FROM unnest(%(ids)s, %(scheduled)s, %(workers)s, %(shards)s) v(id, s, worker_id, shard)
     JOIN g ON g.shard = v.shard
@@ -25,11 +34,27 @@ WITH g AS MATERIALIZED (
     WHERE CASE WHEN e.status = {PRELOADED} THEN true END
     ORDER BY e.scheduled_at, e.id
     FOR UPDATE OF e SKIP LOCKED
+), b AS MATERIALIZED (
+    SELECT q.id, (q.nth - coalesce(a.room, %(budget_room)s)) * 60.0 / coalesce(a.rate, %(budget_rate)s) AS seconds
+    FROM (SELECT id, tenant_id, row_number() OVER (PARTITION BY tenant_id ORDER BY scheduled_at, id) AS nth
+          FROM l WHERE again AND verdict = 0 AND circuit_id IS NULL) q
+    LEFT JOIN unnest(%(budget_tenants)s, %(budget_rooms)s, %(budget_rates)s) a(tenant_id, room, rate)
+        ON a.tenant_id = q.tenant_id
+    WHERE q.nth > coalesce(a.room, %(budget_room)s)
+), j AS (
+    SELECT scheduled_at, id, worker_id, epoch, slot_key, overlap, again, holds_slot, circuit_id,
+        CASE
+            WHEN verdict <> 0 THEN verdict
+            WHEN circuit_id IS NOT NULL THEN {HOLD_CIRCUIT}
+            WHEN id IN (SELECT id FROM b) THEN {HOLD_RETRY_BUDGET}
+            ELSE 0
+        END AS verdict
+    FROM l
 ), r AS (
     -- What holds the slot already (a retry) comes first, whoever is older.
-    SELECT l.*, row_number() OVER (
+    SELECT j.*, row_number() OVER (
         PARTITION BY slot_key, verdict = 0 ORDER BY holds_slot DESC, scheduled_at, id) AS rank
-    FROM l
+    FROM j
 ), t AS (
     INSERT INTO slots (key, n, execution_id, scheduled_at)
     SELECT slot_key, 0, id, scheduled_at FROM r
@@ -39,7 +64,11 @@ WITH g AS MATERIALIZED (
         WHERE slots.execution_id = excluded.execution_id
     RETURNING key, execution_id
 ), d AS MATERIALIZED (
-    SELECT r.scheduled_at, r.id, r.worker_id, r.epoch, r.verdict,
+    SELECT r.scheduled_at, r.id, r.worker_id, r.epoch, r.verdict, r.again, r.circuit_id,
+        -- Above a minute their times are spread: they would meet again.
+        CASE WHEN r.verdict = {HOLD_RETRY_BUDGET} THEN clock_timestamp() + interval '1 second' * (
+            SELECT CASE WHEN seconds < 60 THEN seconds ELSE 30 + 30 * random() END FROM b WHERE b.id = r.id)
+        END AS later,
         CASE
             WHEN r.verdict = {HOLD_DELETED} THEN {CANCELLED}
             WHEN r.verdict = -2 THEN {DEAD_LETTER}
@@ -65,14 +94,15 @@ WITH g AS MATERIALIZED (
         worker_id = CASE WHEN d.target = {DISPATCHED} THEN d.worker_id END,
         dispatched_at = CASE WHEN d.target = {DISPATCHED} THEN clock_timestamp() ELSE e.dispatched_at END,
         finished_at = CASE WHEN d.target IN {IN_RESTING} THEN clock_timestamp() END,
-        wake_at = CASE WHEN d.verdict = -1 THEN e.run_at END,
-        error = CASE WHEN d.target = {DEAD_LETTER} THEN jsonb_build_object('type', 'QueueTimeout', 'message',
-            'not dispatched within queue_seconds (' || e.queue_seconds || ' s) of its time') ELSE e.error END,
+        run_at = coalesce(d.later, e.run_at),
+        wake_at = CASE WHEN d.verdict = -1 THEN e.run_at ELSE d.later END,
+        error = CASE WHEN d.target = {DEAD_LETTER} THEN jsonb_build_object('type', 'QueueTimeout', 'class', 'timeout',
+            'message', 'not dispatched within queue_seconds (' || e.queue_seconds || ' s) of its time') ELSE e.error END,
         version = e.version + 1
     FROM d
     WHERE e.scheduled_at = d.scheduled_at AND e.id = d.id
     RETURNING e.id, e.scheduled_at, e.run_at, e.token, e.status, e.hold, e.worker_id, e.class, e.tenant_id,
-        e.task_id, e.slot_key, e.overlap
+        e.task_id, e.slot_key, e.overlap, d.again, d.circuit_id
 ), o AS (
     INSERT INTO outstanding (execution_id, scheduled_at, worker_id, class, tenant_id, token, dispatched_at)
     SELECT id, scheduled_at, worker_id, class, tenant_id, token, clock_timestamp() FROM u
@@ -82,6 +112,10 @@ WITH g AS MATERIALIZED (
 ), w AS (
     INSERT INTO slot_waiters (key, scheduled_at, execution_id)
     SELECT slot_key, scheduled_at, id FROM u WHERE status = {SCHEDULED} AND hold = {HOLD_OVERLAP}
+    ON CONFLICT DO NOTHING
+), cw AS (
+    INSERT INTO circuit_waiters (circuit_id, lot, scheduled_at, execution_id)
+    SELECT circuit_id, {LOT}, scheduled_at, id FROM u e WHERE status = {SCHEDULED} AND hold = {HOLD_CIRCUIT}
     ON CONFLICT DO NOTHING
 ), f AS (
     DELETE FROM slots s USING u
@@ -100,7 +134,7 @@ WITH g AS MATERIALIZED (
     FROM u WHERE status IN ({SKIPPED}, {CANCELLED}, {DEAD_LETTER})
 )
 SELECT id, token, status, worker_id, class, tenant_id, slot_key, overlap,
-    (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us
+    (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us, hold, again
 FROM u
 
 -- name: still_preloaded

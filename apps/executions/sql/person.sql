@@ -118,6 +118,7 @@ WITH u AS (
         run_at = clock_timestamp(),
         wake_at = clock_timestamp(),
         finished_at = NULL,
+        dispatched_at = NULL,
         cancel_requested_at = NULL,
         max_attempts = e.attempt + %(attempts)s,
         version = e.version + 1

@@ -21,7 +21,8 @@ WITH c AS (
         SELECT e.scheduled_at, e.id FROM {executions} e
         WHERE e.class = w.class AND e.tenant_id = w.tenant_id AND e.wake_at IS NOT NULL
           AND e.wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
-          AND CASE WHEN e.status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND e.hold = {HOLD_NONE} THEN true END
+          AND CASE WHEN e.status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND e.hold IN ({HOLD_NONE}, {HOLD_RETRY_BUDGET})
+                THEN true END
         ORDER BY e.wake_at LIMIT w.room
         FOR UPDATE SKIP LOCKED) x
 )

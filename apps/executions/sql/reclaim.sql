@@ -43,41 +43,51 @@ ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
 
 -- name: reclaim
 -- Take work from a worker that will not do it, under a new token. What it had begun has cost an attempt; what it had
--- not is uncounted. Asked to be cancelled: cancelled. No attempt left: dead letter.
+-- not is uncounted. Asked to be cancelled: cancelled. No attempt left: dead letter. Begun and not idempotent: nobody can
+-- tell whether it was done, so a person decides.
 WITH l AS (
-    SELECT e.scheduled_at, e.id, e.status, e.token, e.attempt, e.run_at, e.started_at, e.worker_id,
-        CASE
-            WHEN e.cancel_requested_at IS NOT NULL THEN {CANCELLED}
-            WHEN e.status = {RUNNING} AND e.attempt >= e.max_attempts THEN {DEAD_LETTER}
-            ELSE {PRELOADED}
-        END AS target
+    SELECT e.scheduled_at, e.id, e.status, e.token, e.attempt, e.max_attempts, e.run_at, e.started_at, e.worker_id,
+        e.cancel_requested_at, e.status = {RUNNING} AND coalesce(
+            (SELECT tv.definition -> 'idempotent' = 'false' FROM task_versions tv WHERE tv.id = e.task_version_id),
+            false) AS for_a_person
     FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s) v(id, s, token)
     JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
     WHERE CASE WHEN e.token = v.token AND e.status IN {IN_ACTIVE}
                 AND (%(only_unclaimed)s IS FALSE OR e.status = {DISPATCHED}) THEN true END
     ORDER BY e.scheduled_at, e.id
     FOR UPDATE OF e
+), j AS (
+    SELECT l.*, CASE
+        WHEN cancel_requested_at IS NOT NULL THEN {CANCELLED}
+        WHEN status = {RUNNING} AND (attempt >= max_attempts OR for_a_person) THEN {DEAD_LETTER}
+        ELSE {PRELOADED}
+    END AS target,
+    jsonb_build_object('type', 'WorkerLost', 'class', 'crash', 'fate', 'unknown',
+        'message', CASE WHEN for_a_person THEN 'fate unknown: ' ELSE '' END || %(reason)s::text) AS lost
+    FROM l
 ), u AS (
     UPDATE {executions} e SET
         status = l.target,
         wake_at = CASE WHEN l.target = {PRELOADED} THEN e.run_at END,
         finished_at = CASE WHEN l.target IN {IN_RESTING} THEN clock_timestamp() END,
+        dispatched_at = NULL,
         token = e.token + 1,
         worker_id = NULL,
-        error = CASE WHEN l.status = {RUNNING} AND l.target <> {CANCELLED}
-            THEN jsonb_build_object('type', 'WorkerLost', 'message', %(reason)s::text) ELSE e.error END,
+        error = CASE WHEN l.status = {RUNNING} AND l.target <> {CANCELLED} THEN l.lost ELSE e.error END,
         version = e.version + 1
-    FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
+    FROM j l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
     RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.slot_key, e.status, e.error, e.token,
         l.status AS was, l.token AS held_token, l.attempt AS held_attempt, l.run_at AS due_at,
-        l.started_at AS began, l.worker_id AS held_by
+        l.started_at AS began, l.worker_id AS held_by, l.for_a_person
 ), o AS (
     DELETE FROM outstanding o USING u WHERE o.execution_id = u.id
 ), s AS (
     DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id
 ), d AS (
     INSERT INTO dead_letters (execution_id, scheduled_at, tenant_id, task_id, fingerprint, since)
-    SELECT id, scheduled_at, tenant_id, task_id, 'WorkerLost', clock_timestamp() FROM u
+    SELECT id, scheduled_at, tenant_id, task_id,
+        CASE WHEN for_a_person THEN 'WorkerLost: fate unknown' ELSE 'WorkerLost' END, clock_timestamp()
+    FROM u
     WHERE status = {DEAD_LETTER}
     ON CONFLICT (execution_id) DO NOTHING
 ), a AS (

@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from apps.executions.failure import FATE_UNKNOWN
 from apps.executions.states import Outcome
 from apps.worker import limits
 from apps.worker.handlers.report import make_error
@@ -22,10 +23,10 @@ def while_running(job: Job, reason: str | None, how: str) -> Verdict:
     if reason == "silent":
         return Outcome.TIMED_OUT, limits.silent(job.assignment, " and was killed")
     if reason == "cancelled":
-        return Outcome.CANCELLED, make_error("Cancelled", "cancelled while it ran and was killed")
+        return Outcome.CANCELLED, make_error("Cancelled", "cancelled while it ran and was killed", fate=FATE_UNKNOWN)
     extra = {"action": "worker.child_lost", "execution": job.assignment.execution_id.hex()}
     log.warning("worker child lost: %s", how, extra=extra)
-    return Outcome.CRASHED, make_error("WorkerChildLost", f"worker child lost: {how}")
+    return Outcome.CRASHED, make_error("WorkerChildLost", f"worker child lost: {how}", fate=FATE_UNKNOWN)
 
 
 def before_its_turn(job: Job, *, cancelled: bool) -> Verdict | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.executions.container_spec import Resources, allowed_pairs, resources
+from apps.executions.failure import FATE_UNKNOWN
 from apps.executions.states import Outcome
 from apps.worker.containers import gate as gates
 from apps.worker.containers import verdict
@@ -113,7 +114,7 @@ class ContainerRunner:
         except TimeoutError:
             await self._stop(engine, name, started)
             limit = f"resource_requirements.timeout_seconds ({asked.timeout_seconds:g} s)"
-            error = make_error("TimedOut", f"ran longer than {limit} and was stopped")
+            error = make_error("TimedOut", f"ran longer than {limit} and was stopped", fate=FATE_UNKNOWN)
             return Report(int(Outcome.TIMED_OUT), None, {**error, **started.outputs()})
         if started.refused is not None:
             started.outputs()

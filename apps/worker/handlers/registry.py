@@ -28,6 +28,14 @@ class LeaseLost(ChronowebError):
     """The execution is no longer this attempt's: it was taken away, or has ended. Nothing was written."""
 
 
+class RateLimitedError(ChronowebError):
+    """Raise it in a handler when what it calls asks for patience; it is tried again after at least so many seconds."""
+
+    def __init__(self, message: str = "rate limited", *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """One registered function and where it may run."""

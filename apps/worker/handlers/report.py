@@ -8,9 +8,10 @@ import json
 import traceback
 from typing import Any
 
+from apps.executions.failure import FailureClass
 from apps.executions.states import Outcome
 from apps.worker.handlers.context import BadParameters
-from apps.worker.handlers.registry import Interrupted, PermanentError
+from apps.worker.handlers.registry import Interrupted, PermanentError, RateLimitedError
 from apps.worker.jobs import Report
 
 RESULT_BYTES = 256 * 1024
@@ -82,7 +83,14 @@ def report_exception(raised: BaseException, caller_file: str) -> Report:
         return Report(int(Outcome.RELEASED), None, error)
     if misfit:
         message = f"the parameters do not fit the handler: {message}"
-    return Report(FAILED, None, make_error(type(raised).__name__, message, permanent=permanent, trace=trace))
+    more: dict[str, Any] = {}
+    if isinstance(raised, RateLimitedError):
+        more = {"class": FailureClass.RATE_LIMITED.value}
+        if raised.retry_after_seconds is not None and 0 <= raised.retry_after_seconds < 10**6:
+            more["retry_after_seconds"] = float(raised.retry_after_seconds)
+    elif isinstance(raised, TimeoutError):
+        more = {"class": FailureClass.TIMEOUT.value}
+    return Report(FAILED, None, make_error(type(raised).__name__, message, permanent=permanent, trace=trace, **more))
 
 
 def _message(raised: BaseException) -> str:

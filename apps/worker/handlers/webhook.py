@@ -1,4 +1,4 @@
-"""Webhooks: one HTTP request an attempt."""
+"""Webhooks: one signed HTTP request an attempt. The whole of it has the task's timeout_seconds."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,9 @@ from uuid import UUID
 
 import httpx
 
+from apps.executions.failure import FATE_UNKNOWN, FailureClass
 from apps.executions.states import Outcome
+from apps.worker.handlers import signing
 from apps.worker.handlers.context import EPOCH
 from apps.worker.handlers.outbound_guard import CONNECT_SECONDS, GuardedTransport
 from apps.worker.handlers.report import clean_text, make_error, report_texts
@@ -46,8 +48,7 @@ class WebhookCaller:
         except httpx.TooManyRedirects as problem:
             return _failure(make_error("TooManyRedirects", str(problem), permanent=True))
         except httpx.HTTPError as problem:
-            text = f"{type(problem).__name__} from {_shown(assignment.handler['url'])}: {problem}"
-            return _failure(make_error("WebhookConnectionError", text))
+            return _failure(_connection_error(assignment, problem))
         if response.is_success:
             return report_texts({"status": response.status_code}, {"body": body})
         return _failure(self._status_error(response, body))
@@ -60,7 +61,6 @@ class WebhookCaller:
         if self._client is None:
             self._client = httpx.AsyncClient(
                 transport=GuardedTransport(self._allowed_networks, self._resolve),
-                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 follow_redirects=False,
                 trust_env=False,
                 max_redirects=REDIRECTS,
@@ -70,8 +70,13 @@ class WebhookCaller:
         handler = assignment.handler
         split_url(handler["url"])
         request = self._client.build_request(
-            handler.get("method", "POST"), handler["url"], headers=_headers(assignment), content=_content(assignment)
+            handler.get("method", "POST"),
+            handler["url"],
+            headers=_headers(assignment),
+            content=_content(assignment),
+            timeout=_timeout(handler),
         )
+        self._sign(request, assignment)
         for _ in range(REDIRECTS + 1):
             response = await self._client.send(request, stream=True)
             try:
@@ -84,10 +89,21 @@ class WebhookCaller:
             split_url(str(following.url))
             if _origin(following.url) != _origin(request.url):
                 # What the task's author meant for one host is not told to another.
-                for name in handler.get("headers") or {}:
+                for name in (*(handler.get("headers") or {}), *signing.HEADERS):
                     following.headers.pop(name, None)
+            else:
+                self._sign(following, assignment)  # a 303 has dropped the body
             request = following
         raise httpx.TooManyRedirects(f"more than {REDIRECTS} redirects", request=request)
+
+    def _sign(self, request: httpx.Request, assignment: Assignment) -> None:
+        headers = signing.sign(
+            assignment.webhook_secrets,
+            message_id=str(UUID(bytes=assignment.execution_id)),
+            timestamp=int(self._clock.time()),
+            body=request.read(),
+        )
+        request.headers.update(headers)
 
     def _status_error(self, response: httpx.Response, body: str) -> dict[str, Any]:
         status = response.status_code
@@ -103,6 +119,23 @@ class WebhookCaller:
         if retryable and wait is not None:
             error["retry_after_seconds"] = wait
         return error
+
+
+def _timeout(handler: Mapping[str, Any]) -> httpx.Timeout:
+    """The total is the runner's business: it stops the attempt."""
+    connect = handler.get("connect_timeout_seconds") or CONNECT_SECONDS
+    return httpx.Timeout(None, connect=connect, read=handler.get("read_timeout_seconds"))
+
+
+def _connection_error(assignment: Assignment, problem: httpx.HTTPError) -> dict[str, Any]:
+    """Once a connection stood, the request may have been acted on, whatever became of the answer."""
+    text = f"{type(problem).__name__} from {_shown(assignment.handler['url'])}: {problem}"
+    more: dict[str, Any] = (
+        {} if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout) else {"fate": FATE_UNKNOWN}
+    )
+    if isinstance(problem, httpx.TimeoutException):
+        more["class"] = FailureClass.TIMEOUT.value
+    return make_error("WebhookConnectionError", text, **more)
 
 
 def _headers(assignment: Assignment) -> dict[str, str]:

@@ -1,0 +1,40 @@
+"""/api/v1/circuits: what keeps failing and is left in peace for a while."""
+
+from django.db import connection as django_connection
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api import queries, representations
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.executions import circuit_services, person_store
+from apps.executions.models import CircuitBreaker
+from apps.tenants.scope import scoped
+from chronoweb.runtime import postgres
+
+MOST = 1000
+STATES = ("open", "slow_start", "closed")
+
+
+class Circuits(ApiView):
+    """Those that have failed lately, the last changed first; at most 1,000."""
+
+    def get(self, request: Request) -> Response:
+        queries.refuse_unknown(request, ("state",))
+        state = queries.text(request, "state")
+        if state is not None and state not in STATES:
+            raise queries.query_error("state", state, "is no state of a circuit", STATES)
+        rows = scoped(CircuitBreaker.objects.all(), principal(request)).order_by("-changed_at")[:MOST]
+        now = person_store.database_now(postgres.raw(django_connection))
+        items = [representations.circuit(row, now=now) for row in rows]
+        return Response({"items": [item for item in items if state in (None, item["state"])]})
+
+
+class ResetCircuit(ApiView):
+    """Close it and forget its failures; what waits goes on."""
+
+    def post(self, request: Request, circuit_id: int) -> Response:
+        body_object(request, fields=())
+        row = circuit_services.reset(principal=principal(request), circuit_id=circuit_id)
+        now = person_store.database_now(postgres.raw(django_connection))
+        return Response(representations.circuit(row, now=now))
