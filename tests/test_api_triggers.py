@@ -129,6 +129,15 @@ def test_keys_of_items(api: Api, task: Task) -> None:
     assert one["id"] == first[0]["id"]
 
 
+@pytest.mark.parametrize("end", [Status.COMPLETED, Status.DEAD_LETTER])
+def test_a_key_whose_execution_has_ended_is_not_run_again(api: Api, task: Task, end: Status) -> None:
+    item = {"idempotency_key": "once"}
+    first = api.post(f"/tasks/{task.id}/trigger", item).json()["id"]
+    Execution.objects.filter(task_id=task.id).update(status=end, wake_at=None, finished_at=now())
+    assert api.post(f"/tasks/{task.id}/trigger", item).json()["id"] == first
+    assert [(str(row.id), row.status) for row in rows(task)] == [(first, end)]
+
+
 def test_an_expired_key_whose_execution_still_stands(api: Api, task: Task) -> None:
     item = {"idempotency_key": "a", "run_at": (now() + timedelta(days=9)).isoformat()}
     first = api.post(f"/tasks/{task.id}/trigger", item).json()["id"]

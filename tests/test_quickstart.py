@@ -21,7 +21,10 @@ from chronoweb.runtime.errors import ConfigurationError
 from tests.quickstart_tools import ROOT, Started, bare_environment, command
 from tests.waiting import eventually
 
-DEMO = {"every-minute", "every-5-seconds", "webhook-to-itself", "third-time-lucky", "invoice-with-a-comma", "long-haul"}
+DEMO = {
+    *("every-minute", "every-5-seconds", "webhook-to-itself", "moody-upstream"),
+    *("third-time-lucky", "invoice-with-a-comma", "long-haul"),
+}
 
 
 @pytest.fixture(scope="module")

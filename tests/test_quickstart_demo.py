@@ -1,14 +1,16 @@
 """The demo is made once; afterwards it is the user's, and what gets people in always works."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.test import RequestFactory
 from pytest_django import Settings
 
 from apps.definitions.models import Task
-from apps.quickstart import demo
+from apps.quickstart import demo, upstream
 from apps.quickstart.credentials import credentials_path, read_credentials
 from apps.tenants import keys
 from apps.tenants.models import ApiKey, Tenant
@@ -20,7 +22,7 @@ URL = "http://127.0.0.1:8000"
 
 @pytest.fixture(autouse=True)
 def loopback_is_allowed(settings: Settings) -> None:
-    settings.CHRONOWEB = replace(settings.CHRONOWEB, outbound_allowed_networks=("127.0.0.0/8",))
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, outbound_allowed_networks=("127.0.0.0/8", "::1/128"))
 
 
 def names() -> set[str]:
@@ -84,3 +86,15 @@ def test_an_installation_that_forbids_loopback_gets_the_other_tasks(tmp_path: Pa
     demo.prepare(url=URL, data_dir=tmp_path)
     expected = {document["name"] for document in demo.demo_tasks(url=URL, now=SYSTEM_CLOCK.now())}
     assert names() == expected - {"webhook-to-itself", "moody-upstream"}
+
+
+@pytest.mark.parametrize(("minute", "status"), [(0, 503), (1, 503), (2, 200), (9, 200), (11, 503), (59, 200)])
+def test_what_the_moody_one_calls_is_away_for_two_minutes_in_ten(
+    monkeypatch: pytest.MonkeyPatch, minute: int, status: int
+) -> None:
+    class At:
+        def now(self) -> datetime:
+            return datetime(2026, 3, 1, 12, minute, 30, tzinfo=UTC)
+
+    monkeypatch.setattr(upstream, "SYSTEM_CLOCK", At())
+    assert upstream.upstream(RequestFactory().post("/demo/upstream")).status_code == status

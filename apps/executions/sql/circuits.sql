@@ -2,6 +2,7 @@
 -- Rows for circuits that begin to fail.
 INSERT INTO circuit_breakers (tenant_id, key, changed_at)
 SELECT v.tenant, v.key, clock_timestamp() FROM unnest(%(tenants)s, %(keys)s) v(tenant, key)
+WHERE NOT EXISTS (SELECT 1 FROM circuit_breakers c WHERE c.tenant_id = v.tenant AND c.key = v.key)
 ORDER BY v.tenant, v.key
 ON CONFLICT (tenant_id, key) DO NOTHING
 
