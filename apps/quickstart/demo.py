@@ -98,12 +98,13 @@ def demo_tasks(*, url: str, now: datetime) -> list[dict[str, Any]]:
             "description": "What it calls is away for two minutes in ten: its circuit opens, waits, and heals.",
             "tags": ["demo"],
             "schedule": {"type": "interval", "every_seconds": 10},
+            "overlap_policy": "allow_all",  # one that waits to be tried again keeps no other from probing
             "catchup_seconds": 0,
             # By another name than the other webhook: a circuit belongs to a host's name.
             "handler": {"type": "webhook", "url": _by_name(url) + UPSTREAM_PATH, "method": "POST"},
             "timeout_seconds": 10,
             "retry_policy": {
-                "max_attempts": 5,
+                "max_attempts": 10,
                 "backoff": "fixed",
                 "base_delay_seconds": 3,
                 "rules": [{"error": "http:503", "action": "retry", "base_delay_seconds": 2}],
