@@ -77,8 +77,8 @@ RETURNING w.execution_id
 
 -- name: circuit_wake
 -- Executions that waited for a circuit may be dispatched: due from now on, so that the wait does not count as ours.
-UPDATE {executions} e SET hold = {HOLD_NONE}, run_at = greatest(e.run_at, clock_timestamp()),
-    wake_at = greatest(e.run_at, clock_timestamp()), version = e.version + 1
+UPDATE {executions} e SET hold = {HOLD_NONE}, run_at = greatest(e.run_at, statement_timestamp()),
+    wake_at = greatest(e.run_at, statement_timestamp()), version = e.version + 1
 FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 WHERE e.scheduled_at = v.s AND e.id = v.id
   AND CASE WHEN e.status = {SCHEDULED} AND e.hold = {HOLD_CIRCUIT} THEN true END
