@@ -1,0 +1,82 @@
+"""What the dispatcher asks of the ledger."""
+
+from collections.abc import Mapping, Sequence
+
+import psycopg
+
+from apps.executions import ids
+from apps.executions.rows import (
+    Dispatched,
+    RetryRoom,
+    TenantLimit,
+    Whereabouts,
+)
+from apps.executions.store.statements import by_day, fetch, fetch_ids, named_sql, scheduled_of
+from chronoweb.runtime.postgres import int2s, int8s, uuids
+
+UNLIMITED_RETRIES = RetryRoom([], [], [], 1_000_000, 1_000_000)
+
+
+def dispatch(
+    connection: psycopg.Connection,
+    identities: Sequence[bytes],
+    workers: Sequence[int],
+    *,
+    window_ms: int,
+    held: Mapping[int, int],
+    retries: RetryRoom = UNLIMITED_RETRIES,
+) -> list[Dispatched]:
+    """Send popped executions of one day to `workers` (one for each id); ids must be sorted and of one day.
+
+    held: shard → epoch of the shards that this process holds. retries: how many retries may go. What is missing from
+    the answer is locked by another transaction, no longer PRELOADED, or of a shard whose epoch is stale.
+    """
+    parameters = {
+        "ids": uuids(identities),
+        "scheduled": scheduled_of(identities),
+        "workers": int8s(workers),
+        "window": window_ms,
+        "shards": int2s([ids.shard(i) for i in identities]),
+        "held_shards": int2s(list(held)),
+        "held_epochs": int8s(list(held.values())),
+        "budget_tenants": uuids(retries.tenants),
+        "budget_rooms": int8s(retries.rooms),
+        "budget_rates": int8s(retries.rates),
+        "budget_room": retries.room,
+        "budget_rate": retries.rate,
+    }
+    return fetch(connection, Dispatched, named_sql("dispatch", ids.day(identities[0])), parameters)
+
+
+def still_preloaded(connection: psycopg.Connection, identities: list[bytes]) -> set[bytes]:
+    """Which of these are PRELOADED."""
+    found: set[bytes] = set()
+    for day, group in by_day(identities):
+        parameters = {"ids": uuids(group), "scheduled": scheduled_of(group)}
+        found.update(fetch_ids(connection, named_sql("still_preloaded", day), parameters))
+    return found
+
+
+def states_of(connection: psycopg.Connection, identities: list[bytes]) -> list[Whereabouts]:
+    """Where these executions are."""
+    found: list[Whereabouts] = []
+    for day, group in by_day(identities):
+        parameters = {"ids": uuids(group), "scheduled": scheduled_of(group)}
+        found += fetch(connection, Whereabouts, named_sql("states_of", day), parameters)
+    return found
+
+
+def outstanding_by_worker(connection: psycopg.Connection) -> dict[int, int]:
+    """How many executions each worker has been sent and has not ended."""
+    parameters = {"since": ids.EARLIEST}
+    return dict(connection.execute(named_sql("outstanding_by_worker"), parameters).fetchall())
+
+
+def limited_tenants(connection: psycopg.Connection) -> list[TenantLimit]:
+    """Tenants whose weight is not 1 or that have a limit, with what they have outstanding."""
+    return fetch(connection, TenantLimit, named_sql("limited_tenants"), {"plain": 1})
+
+
+def request_cancel_of_slot_holders(connection: psycopg.Connection, keys: Sequence[str]) -> list[bytes]:
+    """Ask what holds these slots to stop."""
+    return fetch_ids(connection, named_sql("request_cancel_of_slot_holders"), {"keys": list(keys)})
