@@ -134,6 +134,28 @@ def test_a_dispatcher_stopped_between_pop_and_update_dispatches_nothing_when_res
     rig.assert_once(more)
 
 
+@pytest.mark.drill
+def test_a_silent_dispatcher_is_replaced_within_sixteen_seconds(rig: Rig) -> None:
+    """Stopped with every shard, at the default TTL; when it is resumed it dispatches nothing of what it held."""
+    first = rig.start("dispatcher", "--health-port", "0")
+    rig.stand_by("preloader", "worker")
+    rig.warm_up()
+    rig.wait_shared(1)
+    before = rig.shards()
+    first.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    rig.start("dispatcher", "--health-port", "0")
+    identities = rig.due(48)
+    eventually(lambda: rig.shards().keys().isdisjoint(before) and sum(rig.shards().values()) == ids.SHARDS, seconds=60)
+    took = time.monotonic() - stopped
+    print(f"silent dispatcher replaced after {took:.2f} s")
+    rig.wait_completed(identities, within=START_SECONDS)
+    first.send_signal(signal.SIGCONT)
+    rig.wait_shared(2)
+    rig.assert_once(identities)
+    assert took < 16
+
+
 # ---- takeover after a kill ----------------------------------------------------------------------------------------
 
 
