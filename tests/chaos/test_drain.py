@@ -1,6 +1,7 @@
 """SIGTERM under load: what runs is finished or given back, and no attempt is lost for it."""
 
 import signal
+import threading
 import time
 
 import pytest
@@ -30,6 +31,46 @@ def test_sigterm_under_load_burns_no_attempt(rig: Rig) -> None:
     assert third.poll() is None
     assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
     assert not any(event["actor"] == "watchdog" for i in identities for event in rig.ledger.events(i))
+
+
+@pytest.mark.drill
+@pytest.mark.timeout(600)
+def test_every_worker_is_restarted_three_times_under_five_hundred_a_second(rig: Rig) -> None:
+    """One after another, its successor first: nothing is lost, no attempt is burnt, nothing is committed twice."""
+    rig.stand_by("preloader", "dispatcher", "watchdog")
+    workers = [rig.start("worker") for _ in range(2)]
+    rig.wait_workers(2)
+    rig.warm_up()
+    identities: list[bytes] = []
+    enough = threading.Event()
+
+    def load() -> None:
+        began = time.monotonic()
+        while not enough.wait(max(0.0, began + len(identities) / 500 - time.monotonic())):
+            identities.extend(rig.due(50, in_ms=1000))
+
+    loading = threading.Thread(target=load)
+    loading.start()
+    try:
+        for _ in range(3):
+            for position in range(2):
+                successor = rig.start("worker")
+                rig.wait_workers(3)
+                workers[position].send_signal(signal.SIGTERM)
+                assert workers[position].wait(START_SECONDS) == 0
+                workers[position] = successor
+    finally:
+        enough.set()
+        loading.join()
+    rig.wait_completed(identities, within=START_SECONDS)
+    rig.assert_once(identities)
+    print(f"{len(identities)} executions, {6} workers replaced")
+    burnt = rig.ledger.select(
+        "SELECT count(*) AS n FROM executions WHERE attempt <> 1 AND tenant_id = encode(%s, 'hex')::uuid",
+        rig.ledger.tenant,
+    )
+    assert burnt[0]["n"] == 0
+    assert {i: n for i, n in rig.runs().items() if n > 1} == {}
 
 
 def test_what_does_not_fit_in_the_grace_is_given_back_uncounted(rig: Rig) -> None:
