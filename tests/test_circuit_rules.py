@@ -21,10 +21,17 @@ def test_five_failures_in_a_row_open_it_and_four_do_not() -> None:
     assert told(told(four, "S", 11), "FFFF", 12).phase(12 * SECOND) == "closed", "a success ends the row"
 
 
-def test_half_of_the_last_twenty_open_it() -> None:
-    assert told(Circuit(), "FS" * 9 + "SF", 10).phase(10 * SECOND) == "open"
-    assert told(Circuit(), "FSS" * 7, 10).phase(10 * SECOND) == "closed"
-    assert told(Circuit(), "SF" * 9, 10).phase(10 * SECOND) == "closed", "fewer than twenty are no sample"
+def test_half_of_the_last_fifty_open_it() -> None:
+    assert told(Circuit(), "FS" * 24 + "SF", 10).phase(10 * SECOND) == "open"
+    assert told(Circuit(), "FSS" * 17, 10).phase(10 * SECOND) == "closed"
+    assert told(Circuit(), "SF" * 24, 10).phase(10 * SECOND) == "closed", "fewer than fifty are no sample"
+
+
+def test_where_much_succeeds_a_few_failures_in_a_row_are_chance() -> None:
+    busy = told(Circuit(), "S" * SAMPLE, 10)
+    assert told(busy, "F" * 11, 10).phase(10 * SECOND) == "closed"
+    assert told(busy, "F" * 12, 10).phase(10 * SECOND) == "open"
+    assert told(busy, "F" * 5, 200).phase(200 * SECOND) == "open", "what was long ago is no sample"
 
 
 def test_failures_far_apart_do_not_open_it() -> None:
@@ -54,9 +61,16 @@ def test_what_had_begun_before_it_opened_changes_nothing() -> None:
 def test_a_failure_in_the_slow_start_opens_it_for_longer() -> None:
     opened = told(Circuit(), "FFFFF", 0)
     assert [opened.phase(s * SECOND) for s in (29, 30, 149, 150)] == ["open", "slow_start", "slow_start", "closed"]
-    again = told(opened, "SSF", 40)
+    again = told(opened, "F", 40)
     assert again.trips == 1
     assert [again.phase(s * SECOND) for s in (99, 100)] == ["open", "slow_start"]
+
+
+def test_a_flaky_upstream_that_answers_mostly_does_not_relapse() -> None:
+    opened = told(Circuit(), "FFFFF", 0)
+    flaky = told(opened, "SF" + "SSSF" * 30, 40)
+    assert (flaky.phase(40 * SECOND), flaky.trips, flaky.proven) == ("slow_start", 0, True)
+    assert told(opened, "SFF", 40).trips == 1, "most have failed"
 
 
 def test_a_slow_start_with_successes_alone_closes_it_and_forgets_the_relapses() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from apps.executions import circuit_store, ids, store
 from apps.executions.circuit_store import News
-from apps.executions.circuits import LOTS, CircuitTerms
+from apps.executions.circuits import LOTS, SAMPLE, CircuitTerms
 from apps.executions.models import CircuitBreaker
 from apps.executions.states import Hold, Overlap, Status
 from apps.tenants.models import AuditEntry
@@ -173,7 +173,7 @@ def test_successes_alone_are_never_written_and_count_once_something_fails(ledger
     assert writes.count == 0
     reporter.note(key, "F", "no")
     reporter.flush(writes)
-    assert len(circuit(ledger)["recent"]) == 20
+    assert len(circuit(ledger)["recent"]) == SAMPLE
     reporter.note(key, "S", None)
     reporter.flush(writes)
     assert writes.count == 2, "the first success after a failure is news"
@@ -211,14 +211,14 @@ def test_reports_at_once_lose_nothing(ledger: Ledger, other: psycopg.Connection)
     def tell(connection: psycopg.Connection) -> None:
         barrier.wait(10)
         for _ in range(5):
-            circuit_store.report(connection, {(ledger.tenant, KEY): News("SF", None)}, terms=TERMS)
+            circuit_store.report(connection, {(ledger.tenant, KEY): News("SFSFF", None)}, terms=TERMS)
 
     threads = [threading.Thread(target=tell, args=(c,)) for c in (ledger.connection, other)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert circuit(ledger)["opened_at"] is not None, "ten of twenty"
+    assert circuit(ledger)["opened_at"] is not None, "thirty of fifty"
 
 
 def test_a_report_that_failed_on_the_way_is_told_with_the_next(ledger: Ledger) -> None:

@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from apps.executions.retry import LARGEST_DELAY_SECONDS
 from chronoweb.runtime.config import Config
 
-SAMPLE: Final = 20
+SAMPLE: Final = 50
 """Outcomes of which half may not be failures."""
+_BUSY_RUN: Final = SAMPLE // 4
+"""Where that many outcomes are at hand, a few failures in a row may be chance: a row must be so long."""
 LOTS: Final = 65_536
 """An execution's lot is a number below this, from its id: who goes first in a slow start."""
 _DOUBLINGS = 32
@@ -76,7 +78,8 @@ class CircuitTerms:
 class Circuit:
     """State of one circuit; instants in microseconds by the database's clock.
 
-    recent: (instant, failed) of the last outcomes while closed. trips: relapses since it was last closed.
+    recent: (instant, failed) of the last outcomes while closed, or of this slow start.
+    trips: relapses since it was last closed.
     proven: whether something has succeeded since it opened; until then, the end of the slow start proves nothing.
     """
 
@@ -115,7 +118,7 @@ def _after_one(circuit: Circuit, failed: bool, now_us: int, terms: CircuitTerms,
         return circuit  # it had begun before
     if circuit.quarantine_until_us is not None:
         if phase == "slow_start" or not circuit.proven:
-            return _opened(circuit.trips + 1, now_us, terms, unit_random) if failed else replace(circuit, proven=True)
+            return _tried_gently(circuit, failed, now_us, terms, unit_random)
         circuit = Circuit()
     oldest = now_us - int(terms.sample_seconds * 1e6)
     recent = (*(one for one in circuit.recent if one[0] > oldest), (now_us, failed))[-SAMPLE:]
@@ -124,9 +127,19 @@ def _after_one(circuit: Circuit, failed: bool, now_us: int, terms: CircuitTerms,
     return replace(circuit, recent=recent)
 
 
+def _tried_gently(circuit: Circuit, failed: bool, now_us: int, terms: CircuitTerms, unit_random: float) -> Circuit:
+    """It relapses when most of what the slow start let through has failed: one failure among successes is no outage."""
+    recent = (*circuit.recent, (now_us, failed))[-SAMPLE:]
+    if failed and 2 * sum(was for _, was in recent) > len(recent):
+        return _opened(circuit.trips + 1, now_us, terms, unit_random)
+    return replace(circuit, recent=recent, proven=circuit.proven or not failed)
+
+
 def _is_down(failed: list[bool], terms: CircuitTerms) -> bool:
     run = next((n for n, one in enumerate(reversed(failed)) if not one), len(failed))
-    return run >= terms.failures or (len(failed) == SAMPLE and sum(failed) * 2 >= SAMPLE)
+    if len(failed) < SAMPLE:
+        return run >= terms.failures
+    return run >= max(terms.failures, _BUSY_RUN) or 2 * sum(failed) >= SAMPLE
 
 
 def _opened(trips: int, now_us: int, terms: CircuitTerms, unit_random: float) -> Circuit:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from apps.worker.handlers import TaskContext, task_handler
+from apps.worker.handlers import RateLimitedError, TaskContext, task_handler
 
 EFFECTS_VARIABLE = "CHRONOWEB_CHAOS_EFFECTS"
 """Environment variable that names the folder of the effects."""
@@ -44,8 +44,11 @@ def effect(context: TaskContext, *, failures: int = 0, work_ms: int = 0, serial:
 
 @task_handler("chaos.hopeless")
 def hopeless(context: TaskContext, *, serial: int = -1) -> None:
-    """Fail always: what it runs for must end as a dead letter."""
-    raise ConnectionError("this upstream never comes back")
+    """Fail always: what it runs for must end as a dead letter.
+
+    A plea for patience says nothing to its circuit, which would else keep the last attempts back for an hour.
+    """
+    raise RateLimitedError("this upstream never has time", retry_after_seconds=0.5)
 
 
 @cache

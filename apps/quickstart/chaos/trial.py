@@ -41,9 +41,10 @@ _SETTINGS = {
     "CHRONOWEB_LOOKAHEAD_MINUTES": "1",
     "CHRONOWEB_MATERIALISE_MARGIN_SECONDS": "0",
     "CHRONOWEB_DRAIN_GRACE_SECONDS": "10",
-    # One load fails always, on purpose: its circuit would hold its dead letters back for hours.
-    "CHRONOWEB_CIRCUIT_FAILURES": "100",
-    "CHRONOWEB_CIRCUIT_SAMPLE_SECONDS": "1",
+    # Circuits may open: they must close again while it lasts.
+    "CHRONOWEB_CIRCUIT_BASE_SECONDS": "1",
+    "CHRONOWEB_CIRCUIT_SPREAD_SECONDS": "1",
+    "CHRONOWEB_CIRCUIT_SLOW_START_SECONDS": "3",
     "LOG_LEVEL": "INFO",
 }
 _AWAY = (psycopg.Error, redis.RedisError, OSError)
