@@ -33,14 +33,18 @@ _SIGN_OFF_SECONDS = 1.0
 def register(addresses: Addresses, config: Config, *, slots: int) -> tuple[int, psycopg.Connection]:
     """A new worker id, and the direct connection that holds its lock."""
     connection = postgres.connect("worker-presence", url=addresses.database_direct_url, direct=True, hot=False)
-    worker_id = store.register_worker(
-        connection,
-        host=socket.gethostname(),
-        process_id=os.getpid(),
-        slots=slots,
-        lease_seconds=config.worker_lease_seconds,
-    )
-    _lock(connection, worker_id)
+    try:
+        worker_id = store.register_worker(
+            connection,
+            host=socket.gethostname(),
+            process_id=os.getpid(),
+            slots=slots,
+            lease_seconds=config.worker_lease_seconds,
+        )
+        _lock(connection, worker_id)
+    except psycopg.Error:
+        connection.close()
+        raise
     return worker_id, connection
 
 

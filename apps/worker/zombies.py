@@ -14,10 +14,11 @@ logger = logging.getLogger(__name__)
 
 ZOMBIES = Counter("chronoweb_zombie_writes_suppressed_total", "Writes under a token that was no longer ours")
 
+GivenUp = Callable[[str], None]
+"""Told why this worker is believed no more."""
 
-def look_again(
-    connection: psycopg.Connection, refused: Sequence[tuple[bytes, int]], on_zombie: Callable[[str], None]
-) -> None:
+
+def look_again(connection: psycopg.Connection, refused: Sequence[tuple[bytes, int]], on_zombie: GivenUp) -> None:
     """Read the rows of (id, token) again, in order of ids; tell `on_zombie` of what is somebody else's now.
 
     Under our token and not running, a row shows our own outcome or a cancel: that is no zombie.

@@ -1,0 +1,141 @@
+"""The parts of one registered worker, and how they are connected."""
+
+import psycopg
+from django.conf import settings
+
+from apps.executions.circuits import CircuitTerms
+from apps.executions.rows import Claimed
+from apps.worker.backlog import Backlog
+from apps.worker.circuit_reporter import CircuitReporter
+from apps.worker.claimer import Claimer
+from apps.worker.completer import Completer
+from apps.worker.containers.policy import ContainerPolicy
+from apps.worker.giving_back import GivingBack
+from apps.worker.handlers.command_policy import CommandPolicy
+from apps.worker.handlers.sources import HandlerSources
+from apps.worker.jobs import RunResult
+from apps.worker.live_state import LiveState
+from apps.worker.load import LoadMeter
+from apps.worker.presence import Presence
+from apps.worker.recorder import Recorder
+from apps.worker.runner import Runner
+from apps.worker.second_look import SecondLook
+from apps.worker.starter import Starter
+from apps.worker.versions import Versions
+from apps.worker.zombies import GivenUp
+from chronoweb.runtime.addresses import Addresses
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.database_clock import DatabaseClock
+
+
+class Parts:
+    """connection: the direct one that holds the worker's lock. given_up: told when the worker is believed no more."""
+
+    def __init__(
+        self,
+        *,
+        worker_id: int,
+        connection: psycopg.Connection,
+        config: Config,
+        addresses: Addresses,
+        slots: int,
+        given_up: GivenUp,
+    ) -> None:
+        self.id = worker_id
+        self.slots = slots
+        self.running: dict[tuple[bytes, int], Claimed] = {}
+        self.clock = DatabaseClock()
+        self.backlog = Backlog()
+        self.versions = Versions()
+        self.load = LoadMeter()
+        self.circuits = CircuitReporter(CircuitTerms.of(config))
+        self.receiver = addresses.receiver(worker_id, config)
+        self._make_writers(addresses.database_url, given_up)
+        self._make_runner(config)
+        self.starter = Starter(self.runner.submit, self.clock)
+        self.claimer = Claimer(
+            worker_id=worker_id,
+            url=addresses.database_url,
+            config=config,
+            clock=self.clock,
+            backlog=self.backlog,
+            starter=self.starter,
+            capacity=self.runner.capacity_within,
+            versions=self.versions,
+            running=self.running,
+        )
+        self._make_presence(connection, config, addresses, given_up)
+        self.giving_back = GivingBack(worker_id=worker_id, url=addresses.database_url)
+
+    def start(self) -> None:
+        """Start the threads; each is ready for what the ones after it send."""
+        for part in (self.recorder, self.runner, self.starter, self.completer, self.claimer, self.presence):
+            part.start()
+
+    def ended(self) -> str | None:
+        """The name of a part whose thread has ended, which ends the worker; None while all live."""
+        for part in (self.claimer, self.starter, self.completer, self.recorder, self.runner, self.presence):
+            if not part.alive:
+                return type(part).__name__.lower()
+        return None
+
+    def _make_writers(self, url: str, given_up: GivenUp) -> None:
+        self.recorder = Recorder(worker_id=self.id, url=url, running=self.running, on_zombie=given_up)
+        self.completer = Completer(
+            worker_id=self.id,
+            url=url,
+            clock=self.clock,
+            versions=self.versions,
+            running=self.running,
+            load=self.load,
+            circuits=self.circuits,
+            on_zombie=given_up,
+            on_free=lambda: self.claimer.wake(),
+            has_left=self.recorder.has_left,
+        )
+
+    def _make_runner(self, config: Config) -> None:
+        self.runner = Runner(
+            slots=self.slots,
+            on_results=self._take_results,
+            sources=HandlerSources(playground=str(settings.BASE_DIR / "playground" / "tasks.py")),
+            allowed_networks=config.outbound_allowed_networks,
+            commands=CommandPolicy.of(config),
+            containers=ContainerPolicy.of(config, worker=self.id),
+            floor=self.slots,
+            notes=self.recorder,
+            cancel_grace_seconds=config.cancel_grace_seconds,
+            long_seconds=config.drain_long_seconds,
+        )
+
+    def _make_presence(
+        self, connection: psycopg.Connection, config: Config, addresses: Addresses, given_up: GivenUp
+    ) -> None:
+        look = SecondLook(
+            worker_id=self.id, runner=self.runner, running=self.running, circuits=self.circuits, clock=self.clock
+        )
+        self.presence = Presence(
+            worker_id=self.id,
+            connection=connection,
+            addresses=addresses,
+            config=config,
+            database_clock=self.clock,
+            describe=self._describe,
+            measure=lambda: self.load.measure(active=len(self.running)),
+            each_second=look.look,
+            on_lost=given_up,
+        )
+
+    def _take_results(self, results: list[RunResult]) -> None:
+        self.recorder.ended([result.assignment for result in results])
+        self.completer.ended(results)
+
+    def _describe(self) -> LiveState:
+        mean = self.runner.pool.estimates.overall
+        return LiveState(
+            claimed=self.claimer.claimed,
+            slots=self.slots,
+            mean_run_seconds=mean.value if mean.count else None,
+            inbox=self.receiver.inbox() or {},
+            capabilities=self.runner.inline.capabilities,
+        )
