@@ -151,6 +151,17 @@ def test_thread_isolation(runner: Watched) -> None:
     assert runner.runner.inline.abandoned >= 1
 
 
+def test_a_thread_that_cannot_be_stopped_keeps_its_slot_until_it_ends() -> None:
+    with watched(slots=1) as one:
+        (late,) = one.run(assignment("t.thread", timeout=0.2, seconds=1.5))
+        assert late.outcome is Outcome.TIMED_OUT
+        assert one.runner.free() == 0
+        (behind,) = one.run(assignment("t.noop"))
+        assert behind.outcome is Outcome.SUCCEEDED
+        assert behind.started_at_us - late.started_at_us > 1_400_000
+        until(lambda: one.runner.free() == 1, "the slot")
+
+
 def test_async_isolation(runner: Watched, tmp_path) -> None:
     path = tmp_path / "said"
     ok, late = runner.run(assignment("t.async"), assignment("t.async", timeout=0.2, seconds=600, path=str(path)))

@@ -1,8 +1,8 @@
 """What runs inside the worker process: threads, coroutine functions, webhooks, and the programs that it watches.
 
 None of it can be killed as a child can. A coroutine is cancelled; one that does not let itself be cancelled,
-and any thread, is abandoned: its outcome is reported, its slot is free, and it is counted. A worker with many
-abandoned threads should be restarted.
+and any thread, is abandoned: its outcome is reported, and its slot stays taken until it ends (routing.py). A worker
+with many abandoned threads should be restarted.
 """
 
 import asyncio

@@ -43,6 +43,7 @@ class Router:
         self._for_worker: deque[Job] = deque()
         self._unrouted: deque[Job] = deque()
         self._running: set[Job] = set()
+        self._abandoned: set[Job] = set()
         self._loaded_generation = 0
         self.load = Load(0, 0)
         """Safe to read from any thread."""
@@ -64,7 +65,7 @@ class Router:
             worker = self._head(self._for_worker)
             children_full = children_full or children is None
             worker_full = worker_full or worker is None
-            slot_free = self._pool.busy() + len(self._running) < self._slots
+            slot_free = self._used() < self._slots
             if children is not None and not children_full and (worker_full or _older(children, worker)):
                 if self._pool.place(children, now, slot_free=slot_free):
                     self._for_children.popleft()
@@ -78,7 +79,11 @@ class Router:
                     worker_full = True
         self._pool.send()
         held = self._pool.held_count()
-        self.load = Load(self._pool.busy() + len(self._running), held + len(self._running))
+        self.load = Load(self._used(), held + len(self._running))
+
+    def _used(self) -> int:
+        """Slots in use: what was abandoned keeps its own until it ends, since it still takes the machine's time."""
+        return self._pool.busy() + len(self._running) + len(self._abandoned)
 
     def ask(self, job: Job, why: Asked) -> bool:
         """Let a running handler know that it should stop; whether it looks out for that."""
@@ -113,6 +118,7 @@ class Router:
         found = []
         for job in [job for job in self._running if now >= job.give_up_at]:
             self._running.discard(job)
+            self._abandoned.add(job)
             self._inline.abandon(job)
             outcome = Outcome.CANCELLED if job.cancelled else Outcome.TIMED_OUT
             found.append((job, stopped_report(job, outcome, abandoned=True)))
@@ -122,8 +128,9 @@ class Router:
         job.give_up_at = min(job.give_up_at, now + job.grace if self._inline.cancel(job) else now)
 
     def leave(self, job: Job) -> None:
-        """A job that ran in the worker has ended."""
+        """A job that ran in the worker has ended, or what was abandoned has."""
         self._running.discard(job)
+        self._abandoned.discard(job)
 
     def running_in_worker(self) -> list[tuple[bytes, int]]:
         """(execution id, started_us)."""
