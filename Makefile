@@ -7,6 +7,8 @@
 PYTHON ?= python3
 PORT ?= 8000
 ARGS ?=
+# Tests go side by side: most wait for something most of the time.
+TEST_PROCESSES ?= 2
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
@@ -20,7 +22,7 @@ run: $(VENV)/.installed-$(if $(findstring kafka,$(ARGS)),dev,embedded)
 		$(CURDIR)/$(VENV)/bin/python manage.py quickstart --port $(PORT) $(ARGS)
 
 test: $(VENV)/.installed-dev browser engine
-	$(VENV)/bin/python -m pytest $(ARGS)
+	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 drill: $(VENV)/.installed-dev browser engine
 	$(VENV)/bin/python -m pytest -m drill $(ARGS)

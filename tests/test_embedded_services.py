@@ -55,13 +55,13 @@ def show(addresses: ServiceAddresses, name: str) -> str:
     return str(row[0])
 
 
-def servers_of(data_dir: Path) -> list[psutil.Process]:
-    """Every living process that works in the data directory, children of servers included."""
+def servers_of(data_dir: Path, name: str = "") -> list[psutil.Process]:
+    """Every living process (of that name) that works in the data directory, children of servers included."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.cwd().startswith(str(data_dir)) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                found += [process] if name in ("", process.name()) else []
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
@@ -69,7 +69,7 @@ def servers_of(data_dir: Path) -> list[psutil.Process]:
 
 def server_named(data_dir: Path, name: str) -> psutil.Process:
     """The oldest process of that name: for PostgreSQL the postmaster."""
-    return min((p for p in servers_of(data_dir) if p.name() == name), key=lambda p: (p.create_time(), p.pid))
+    return min(servers_of(data_dir, name), key=lambda p: (p.create_time(), p.pid))
 
 
 def has_ended(process: psutil.Process) -> bool:

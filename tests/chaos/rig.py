@@ -33,7 +33,7 @@ from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config, read
 from chronoweb.runtime.loop import Daemon, Stop
 from tests.stack import Ledger, Running, ledger_on
-from tests.waiting import eventually
+from tests.waiting import busy, eventually
 
 RECORD = {"type": "python", "name": "bench.record"}
 QUICK = {
@@ -53,10 +53,8 @@ START_SECONDS = 60.0
 
 
 def generous(seconds: float) -> float:
-    """A bound of the design on a machine that is busy: where twice as much is ready to run as there are cores, all
-    takes twice as long."""
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    return (3 * seconds + 2) * busy
+    """A bound of the design on a machine that is busy."""
+    return (3 * seconds + 2) * busy()
 
 
 def sleeping(seconds: float, record: Path) -> dict[str, Any]:
