@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 def busy() -> float:
-    """How much longer things may take: where twice as much is ready to run as there are cores, all takes twice as long."""
+    """How much longer things may take: twice as long where twice as much is ready to run as there are cores."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def eventually(condition: Callable[[], T], *, seconds: float = 10.0, every: float = 0.02) -> T:
-    """The first true value of condition(); fails the test when there is none within seconds, on a machine at leisure."""
+    """The first true value of condition(); fails the test when there is none within seconds (longer when `busy`)."""
     began = time.monotonic()
     pause = threading.Event()
     while not (value := condition()):
