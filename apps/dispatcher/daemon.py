@@ -12,10 +12,13 @@ import redis
 from prometheus_client import Counter, Gauge
 
 from apps.dispatcher import credits, publisher, recovery
+from apps.dispatcher.assigning import Assigner
 from apps.dispatcher.hot_tier import HotTier, Popped
+from apps.dispatcher.pools import ASIDE, Pools
 from apps.dispatcher.retry_budget import RetryBudget
 from apps.dispatcher.shards import Shards
 from apps.dispatcher.tenant_limits import TenantLimits
+from apps.dispatcher.unroutable import Unroutable
 from apps.executions import feed, ids, store
 from apps.executions.rows import Dispatched
 from apps.executions.states import Hold, Overlap, Status
@@ -32,22 +35,25 @@ logger = logging.getLogger(__name__)
 NAME = "dispatcher"
 _LONGEST_TICK_SECONDS = 0.05
 _CREDITS_EVERY_SECONDS = 0.1
+_ROUTES_EVERY_SECONDS = 1.0
 _WINDOW_SLACK_MS = 100
 _CONFIRM_SECONDS = 10.0
 
 DISPATCHED = Counter("chronoweb_dispatched_total", "Executions sent to workers")
 REFUSED = Counter("chronoweb_dispatch_refused_total", "Executions popped and refused", ["status"])
-CREDIT = Gauge("chronoweb_dispatch_credits", "Executions that all workers together may be sent now")
+CREDIT = Gauge("chronoweb_dispatch_credits", "Executions that all workers together may be sent now", ["class"])
 
 
 @dataclass
 class _Tick:
-    """A tick whose messages are not all confirmed yet. shards: shard → epoch that it popped."""
+    """A tick whose messages are not all confirmed yet. shards: shard → epoch that it popped. unsettled: execution →
+    worker of what another transaction held.
+    """
 
     number: int
     shards: dict[int, int]
     confirmations: list[transport.Confirmation]
-    unsettled: set[bytes]
+    unsettled: dict[bytes, int]
     began: float
 
 
@@ -72,14 +78,18 @@ class Dispatcher:
     _open: _Connections | None = None
     _held: dict[int, int] = field(default_factory=dict)
     _tick: int = 0
-    _credits: list[credits.Credit] = field(default_factory=list)
+    _pools: Pools = field(default_factory=Pools)
     _counted_at: float = float("-inf")
+    _routes_at: float = float("-inf")
     _pending: list[_Tick] = field(default_factory=list)
-    _again: list[bytes] = field(default_factory=list)
+    _again: dict[bytes, int] = field(default_factory=dict)
     _began: float = 0.0
 
     def __post_init__(self) -> None:
         self._counter = credits.Credits(self.config.credit_floor)
+        self._assigner = Assigner()
+        self._routes: dict[int, frozenset[str]] = {}
+        self._unroutable = Unroutable(self.config.unroutable_after_seconds)
         self._limits = TenantLimits()
         self._budget = RetryBudget(self.config.retry_budget_percent, self.config.retry_budget_floor)
 
@@ -163,23 +173,23 @@ class Dispatcher:
 
     def _dispatch(self, links: _Connections) -> Result:
         self._count_credits(links)
-        limit = min(self.config.dispatch_batch, sum(credit.left for credit in self._credits))
+        limit = min(self.config.dispatch_batch, sum(self._pools.totals()))
         if limit == 0 or not self._held:
             links.publisher.poll(0)
             self._acknowledge(links)
             return Result(0, self.config.dispatch_tick_ms / 1000)
         self._tick += 1
         popped = links.hot_tier.pop(
-            self._held, self._limits, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit
+            self._held, self._limits, self._pools, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit
         )
-        identities = sorted({i for group in popped.by_shard.values() for i in group} | set(self._again))
-        self._again = []
-        if identities:
+        again, self._again = self._again, {}
+        if popped.by_shard or again:
             faults.point("dispatcher.popped")
-            self._send(links, popped, identities)
+            self._send(links, popped, again)
         links.publisher.poll(0)
         self._acknowledge(links)
-        return Result(len(identities), self._pause(popped, len(identities)))
+        did = sum(len(group) for group in popped.by_shard.values()) + len(again)
+        return Result(did, self._pause(popped, did))
 
     def _count_credits(self, links: _Connections) -> None:
         now = self.clock.monotonic()
@@ -187,20 +197,29 @@ class Dispatcher:
             return
         self._counted_at = now
         share = len(self._held) / ids.SHARDS
-        self._credits = self._counter.count(
-            links.live_states.read(), store.outstanding_by_worker(links.ledger), share=share
-        )
+        found = self._counter.count(links.live_states.read(), store.outstanding_by_worker(links.ledger), share=share)
+        if now - self._routes_at >= _ROUTES_EVERY_SECONDS:
+            self._routes, self._routes_at = store.routes(links.ledger), now
+        self._unroutable.begin(now)
+        self._pools = Pools(found, self._routes, self._unroutable.goes_aside)
+        if 0 in self._held:
+            self._unroutable.let_go(links.ledger, self._pools)
         self._limits.count(store.limited_tenants(links.ledger), now=now, share=share)
-        CREDIT.set(sum(credit.left for credit in self._credits))
+        for word, left in zip(transport.CLASSES, self._pools.totals(), strict=True):
+            CREDIT.labels(word).set(left)
 
-    def _send(self, links: _Connections, popped: Popped, identities: list[bytes]) -> None:
-        workers = credits.assign(len(identities), self._credits)
+    def _send(self, links: _Connections, popped: Popped, again: dict[bytes, int]) -> None:
+        chosen = self._choose(links, again)
+        for (class_index, pool), group in popped.by_pool.items():
+            if pool != ASIDE:
+                chosen.update(self._assigner.assign(group, class_index, self._pools.members[pool]))
+        identities = sorted(chosen)
         answered: list[Dispatched] = []
         for _, positions in ids.by_day(identities):
             rows = store.dispatch(
                 links.ledger,
                 [identities[p] for p in positions],
-                [workers[p] for p in positions],
+                [chosen[identities[p]] for p in positions],
                 window_ms=self.config.dispatch_lead_ms + _WINDOW_SLACK_MS,
                 held=self._held,
                 retries=self._budget.room(now=self._began, share=len(self._held) / ids.SHARDS),
@@ -212,12 +231,14 @@ class Dispatcher:
         confirmations = publisher.publish(
             links.publisher,
             sent,
-            {credit.worker_id: credit.inbox for credit in self._credits},
+            {credit.worker_id: credit.inbox for credit in self._pools.credits},
             epoch=max(self._held.values()),
             records_each=self.config.message_records,
         )
         faults.point("dispatcher.published")
-        unsettled = set(identities) - {row.id for row in answered}
+        settled = {row.id for row in answered}
+        unsettled = {identity: worker for identity, worker in chosen.items() if identity not in settled}
+        self._put_aside(links, popped)
         self._pending.append(
             _Tick(
                 number=self._tick,
@@ -227,19 +248,26 @@ class Dispatcher:
                 began=self.clock.monotonic(),
             )
         )
-        self._spend(sent)
+        self._limits.spend(sent)
         self._note(links, answered)
 
-    def _spend(self, sent: list[Dispatched]) -> None:
-        """Count what was sent against credits and limits until they are counted afresh."""
-        self._limits.spend(sent)
-        spent: dict[int, int] = {}
-        for row in sent:
-            assert row.worker_id is not None
-            spent[row.worker_id] = spent.get(row.worker_id, 0) + 1
-        for credit in self._credits:
-            credit.left = max(0, credit.left - spent.get(credit.worker_id, 0))
-        self._credits.sort(key=lambda credit: -credit.left)
+    def _choose(self, links: _Connections, again: dict[bytes, int]) -> dict[bytes, int]:
+        """What goes once more, to the worker that it was meant for; if that is gone, by way of the preloader."""
+        alive = {credit.worker_id for credit in self._pools.credits}
+        gone = sorted(identity for identity, worker in again.items() if worker not in alive)
+        if gone:
+            store.wake_preloaded(links.ledger, gone)
+            wakeup.preloader.wake()
+        return {identity: worker for identity, worker in again.items() if worker in alive}
+
+    def _put_aside(self, links: _Connections, popped: Popped) -> None:
+        """What no live worker may run. What another transaction holds just now comes back by the preloader."""
+        group = sorted(i for (_, pool), found in popped.by_pool.items() if pool == ASIDE for i in found)
+        if not group:
+            return
+        left = set(group) - self._unroutable.put_aside(links.ledger, group, self._held)
+        if left:
+            store.wake_preloaded(links.ledger, sorted(left))
 
     def _note(self, links: _Connections, answered: list[Dispatched]) -> None:
         """Metrics, the feed, and what a refusal asks for."""
@@ -274,9 +302,7 @@ class Dispatcher:
             if tick.unsettled:
                 # Locked by another transaction a moment ago: those that still wait go with the next tick.
                 still = store.still_preloaded(links.ledger, sorted(tick.unsettled))
-                self._again += sorted(i for i in still if ids.shard(i) in self._held)
-                if still:
-                    tick.unsettled = still
+                self._again.update({i: tick.unsettled[i] for i in still if ids.shard(i) in self._held})
             landed += [(shard, epoch, tick.number) for shard, epoch in tick.shards.items()]
         self._pending = waiting
         if landed:

@@ -4,7 +4,7 @@ It is a hint that may be lost: who holds what stands in PostgreSQL.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,21 @@ _REPORT = (Path(__file__).parent / "lua" / "report.lua").read_text()
 
 @dataclass(frozen=True)
 class LiveState:
-    """One worker's word. claimed: executions begun since it started; inbox: where messages reach it.
+    """One worker's word; figures by class of work. claimed: executions begun since it started; slots: the most that it
+    may use; free: those that nothing it holds is going to take; mean_run_seconds: of what it ran lately, None while
+    nothing is known.
 
-    mean_run_seconds: of what it ran lately; None while nothing is known. capabilities: what it can do and others
-    may not, such as "container".
+    inbox: where messages reach it. labels: what it carries, such as "gpu" or "container". tenant: id (hex) of the only
+    tenant that it serves.
     """
 
-    claimed: int
-    slots: int
-    mean_run_seconds: float | None
+    claimed: Sequence[int]
+    slots: Sequence[int]
+    free: Sequence[int]
+    mean_run_seconds: Sequence[float | None]
     inbox: Mapping[str, Any]
-    capabilities: tuple[str, ...] = ()
+    labels: Sequence[str] = ()
+    tenant: str | None = None
 
 
 class LiveStates:
@@ -58,9 +62,7 @@ class LiveStates:
             stamp, document = value.split(b" ", 1)
             age = now - float(stamp)
             if age <= youngest_ms:
-                fields = json.loads(document)
-                fields["capabilities"] = tuple(fields.get("capabilities", ()))
-                alive[int(name)] = (float(stamp), LiveState(**fields))
+                alive[int(name)] = (float(stamp), LiveState(**json.loads(document)))
             elif age > 60_000:
                 self._redis.hdel(self._key, name)
         return alive

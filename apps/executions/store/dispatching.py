@@ -66,10 +66,10 @@ def states_of(connection: psycopg.Connection, identities: list[bytes]) -> list[W
     return found
 
 
-def outstanding_by_worker(connection: psycopg.Connection) -> dict[int, int]:
-    """How many executions each worker has been sent and has not ended."""
-    parameters = {"since": ids.EARLIEST}
-    return dict(connection.execute(named_sql("outstanding_by_worker"), parameters).fetchall())
+def outstanding_by_worker(connection: psycopg.Connection) -> dict[tuple[int, int], int]:
+    """(worker, class) → how many executions it has been sent and has not ended."""
+    rows = connection.execute(named_sql("outstanding_by_worker"), {"since": ids.EARLIEST})
+    return {(worker, class_index): count for worker, class_index, count in rows}
 
 
 def limited_tenants(connection: psycopg.Connection) -> list[TenantLimit]:

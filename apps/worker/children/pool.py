@@ -14,6 +14,7 @@ from apps.worker.children.framing import ASKED, BEGUN, LISTENING
 from apps.worker.children.handle import ChildHandle
 from apps.worker.children.placement import SHORT_CHILDREN, choose, should_grow
 from apps.worker.children.zygote_client import ZygoteClient, death_words
+from apps.worker.class_slots import CLASSES
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import Job
 from chronoweb.runtime.clock import Clock
@@ -59,19 +60,26 @@ class ProcessPool:
 
     # Placing
 
-    def busy(self) -> int:
-        """Children that hold work: each takes a slot."""
-        return sum(1 for child in self._children.values() if child.held)
+    def busy(self) -> list[int]:
+        """Children that hold work, by its class: each takes a slot of it."""
+        used = [0] * CLASSES
+        for child in self._children.values():
+            if child.held:
+                used[child.class_index] += 1
+        return used
 
-    def place(self, job: Job, now: float, *, slot_free: bool) -> bool:
-        """Hand the job to a child, if one can take it now. slot_free: whether an idle child may become busy."""
+    def place(self, job: Job, now: float, *, slot_free: bool) -> ChildHandle | None:
+        """Hand the job to a child, if one can take it now. slot_free: whether an idle child may become busy with it.
+
+        The child has taken a slot if it holds nothing else.
+        """
         cost = self.estimates.expected(job.name)
-        child = choose(self._children, cost, slot_free=slot_free) or self._grow(job, now, slot_free)
-        if child is None:
-            return False
-        child.hand(job, cost)
-        self._to_send.add(child)
-        return True
+        child = choose(self._children, cost, job.assignment.class_index, slot_free=slot_free)
+        child = child or self._grow(job, now, slot_free)
+        if child is not None:
+            child.hand(job, cost)
+            self._to_send.add(child)
+        return child
 
     def send(self) -> None:
         """Send what was placed."""
@@ -124,7 +132,7 @@ class ProcessPool:
             job = child.settle(ticket)
             if job is not None:
                 self._progress_at = self._clock.monotonic()
-                self.estimates.add(job.name, (finished_us - started_us) * 1e-6)
+                self.estimates.add(job.name, job.assignment.class_index, (finished_us - started_us) * 1e-6)
                 self._owner.ended(job, outcome, started_us, finished_us, result, error)
 
     def _heard_checkpoint(self, child: ChildHandle, ticket: int, number: int, text: bytes) -> None:
@@ -293,9 +301,12 @@ class ProcessPool:
                 found.append((job.assignment.execution_id, int((wall - seconds) * 1e6)))
         return found
 
-    def held_count(self) -> int:
-        """How many jobs children hold, begun or not."""
-        return sum(len(child.held) for child in self._children.values())
+    def held_count(self) -> list[int]:
+        """How many jobs of each class children hold, begun or not."""
+        held = [0] * CLASSES
+        for child in self._children.values():
+            held[child.class_index] += len(child.held)
+        return held
 
     def size(self) -> int:
         """How many children there are."""
