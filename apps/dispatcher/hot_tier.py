@@ -158,15 +158,8 @@ class HotTier:
         for place, shard in enumerate(turn):
             parts = [_part(room, place, len(turn)) for room in totals]
             parts += [len(rooms), *(_part(room, place, len(turn)) for pool in rooms for room in pool)]
-            arguments: list[int | str] = [
-                held[shard],
-                lead_ms,
-                _flight(held[shard], tick),
-                share,
-                _NAME_AHEAD_MS,
-                *parts,
-            ]
-            self._queue_pop(pipeline, shard, named[shard], arguments)
+            call: tuple[int | str, ...] = (held[shard], lead_ms, _flight(held[shard], tick), share, _NAME_AHEAD_MS)
+            self._queue_pop(pipeline, shard, named[shard], (*call, *parts))
         popped = Popped()
         for shard, reply in zip(turn, pipeline.execute(), strict=True):
             if reply[0] == -2:
@@ -191,7 +184,7 @@ class HotTier:
         pipeline: "redis.client.Pipeline",
         shard: int,
         named: list[tuple[int, str, int, int, int]],
-        arguments: list[int | str],
+        arguments: Sequence[int | str],
     ) -> None:
         keys = [
             self.key(shard, "epoch"),

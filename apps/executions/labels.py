@@ -70,6 +70,7 @@ def is_special(labels: Iterable[str]) -> bool:
     return not set(labels) <= {*GENERAL, CONTAINER}
 
 
-def words_for(labels: Iterable[str]) -> str:
-    """For people: `gpu, region=eu`."""
-    return ", ".join(labels)
+def no_worker(document: Mapping[str, Any]) -> str:
+    """Why work of a task waits, for people: `no worker has this label: gpu`."""
+    labels = required_by(document)
+    return f"no worker has {'this label' if len(labels) == 1 else 'these labels'}: {', '.join(labels)}"

@@ -397,6 +397,15 @@ class Worker(models.Model):
     def __str__(self) -> str:
         return f"worker-{self.id}"
 
+    @property
+    def by_class(self) -> list[tuple[int, int]]:
+        """(slots in use, slots of its own) of critical, standard and bulk work; none in use before the first heartbeat.
+
+        Empty for a worker of a version that did not say so.
+        """
+        used = self.class_used or [0] * len(self.class_slots)
+        return list(zip(used, self.class_slots, strict=False))
+
 
 class IdempotencyKey(models.Model):
     """What a tenant's key was used for: the same key and body get the same answer, another body a refusal."""

@@ -155,11 +155,11 @@ class Worker:
         identities, tokens = [record[0] for record in envelope.records], [record[1] for record in envelope.records]
         with postgres.connect("worker-adopt", url=self.addresses.database_url) as ledger:
             store.adopt(ledger, identities, tokens, worker_id=parts.id)
-            unfit = store.unfit(ledger, identities, labels=parts.carried(), tenant=parts.identity.tenant)
+            found = store.unfit(ledger, identities, labels=parts.carried(), tenant=parts.identity.tenant)
+        unfit = set(found).intersection(zip(identities, tokens, strict=True))
         if unfit:
-            parts.giving_back.now(unfit)
-            refused = {identity for identity, _ in unfit}
-            envelope.records[:] = [record for record in envelope.records if record[0] not in refused]
+            parts.giving_back.now(sorted(unfit))
+            envelope.records[:] = [record for record in envelope.records if record[:2] not in unfit]
 
     def _give_up(self, why: str) -> None:
         """This worker is no longer believed: whatever it still runs is somebody else's. Stop without a grace."""

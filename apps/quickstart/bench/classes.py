@@ -65,8 +65,8 @@ def classes(bench: "scenarios.Bench", *, count: int, seconds: int, say: Callable
     with scenarios.running(bench, preloader=True):
         say(f"enqueueing {count} bulk executions of {_BULK_MS} ms")
         for start in range(0, count, scenarios.BATCH):
-            items = [{}] * min(scenarios.BATCH, count - start)
-            services.trigger_batch(principal=bench.principal, task_id=bulk.id, items=items)
+            batch = min(scenarios.BATCH, count - start)
+            services.trigger_batch(principal=bench.principal, task_id=bulk.id, items=[{}] * batch)
         began = bench.now()
         due = [
             began + timedelta(seconds=_AHEAD_SECONDS + n * _EVERY_SECONDS) for n in range(int(seconds / _EVERY_SECONDS))
