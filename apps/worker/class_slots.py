@@ -28,10 +28,11 @@ class ClassSlots:
     @classmethod
     def split(cls, total: int, *, standard_percent: int, bulk_percent: int, reserve_percent: int) -> "ClassSlots":
         """Shares of `total`, at least one slot each where there are three; critical has the rest."""
-        standard = max(1, round(total * standard_percent / 100)) if total >= 2 else 0
-        bulk = max(1, total * bulk_percent // 100) if total >= CLASSES else 0
-        critical = max(1, total - standard - bulk)
-        standard = min(standard, total - critical - bulk)
+        standard, bulk = total - 1, 0
+        if total >= CLASSES:
+            standard = min(max(1, round(total * standard_percent / 100)), total - 2)
+            bulk = min(max(1, total * bulk_percent // 100), total - standard - 1)
+        critical = total - standard - bulk
         reserve = max(1, total * reserve_percent // 100) if total >= _RESERVE_FROM and reserve_percent else 0
         return cls(total, (critical, standard, bulk), min(reserve, critical))
 
