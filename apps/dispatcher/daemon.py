@@ -5,13 +5,14 @@ class. Confirmation and the in-flight acknowledgement overlap the next tick.
 """
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import psycopg
 import redis
 from prometheus_client import Counter, Gauge
 
-from apps.dispatcher import credits, publisher, recovery
+from apps.dispatcher import credits, exact_limits, publisher, recovery
 from apps.dispatcher.assigning import Assigner
 from apps.dispatcher.hot_tier import HotTier, Popped
 from apps.dispatcher.pools import ASIDE, Pools
@@ -201,31 +202,27 @@ class Dispatcher:
         if now - self._routes_at >= _ROUTES_EVERY_SECONDS:
             self._routes, self._routes_at = store.routes(links.ledger), now
         self._unroutable.begin(now)
-        self._pools = Pools(found, self._routes, self._unroutable.goes_aside)
+        self._limits.count(store.limited_tenants(links.ledger), now=now, share=share)
+        self._pools = Pools(found, self._routes, self._unroutable.goes_aside, self._limits.exact())
         if 0 in self._held:
             self._unroutable.let_go(links.ledger, self._pools)
-        self._limits.count(store.limited_tenants(links.ledger), now=now, share=share)
         for word, left in zip(transport.CLASSES, self._pools.totals(), strict=True):
             CREDIT.labels(word).set(left)
 
     def _send(self, links: _Connections, popped: Popped, again: dict[bytes, int]) -> None:
         chosen = self._choose(links, again)
+        exact: dict[str, dict[bytes, int]] = {}
         for (class_index, pool), group in popped.by_pool.items():
-            if pool != ASIDE:
-                chosen.update(self._assigner.assign(group, class_index, self._pools.members[pool]))
-        identities = sorted(chosen)
-        answered: list[Dispatched] = []
-        for _, positions in ids.by_day(identities):
-            rows = store.dispatch(
-                links.ledger,
-                [identities[p] for p in positions],
-                [chosen[identities[p]] for p in positions],
-                window_ms=self.config.dispatch_lead_ms + _WINDOW_SLACK_MS,
-                held=self._held,
-                retries=self._budget.room(now=self._began, share=len(self._held) / ids.SHARDS),
-            )
-            self._budget.spend((row for row in rows if row.status == Status.DISPATCHED), now=self._began)
-            answered += rows
+            if pool == ASIDE:
+                continue
+            assigned = self._assigner.assign(group, class_index, self._pools.members[pool])
+            owner = self._pools.tenants[pool]
+            (chosen if owner is None else exact.setdefault(owner, {})).update(assigned)
+        answered = self._put(links, chosen)
+        settled = {row.id for row in answered}
+        unsettled = {identity: worker for identity, worker in chosen.items() if identity not in settled}
+        if exact:
+            answered += self._put_exactly(links, exact)
         faults.point("dispatcher.committed")
         sent = [row for row in answered if row.status == Status.DISPATCHED]
         confirmations = publisher.publish(
@@ -236,8 +233,6 @@ class Dispatcher:
             records_each=self.config.message_records,
         )
         faults.point("dispatcher.published")
-        settled = {row.id for row in answered}
-        unsettled = {identity: worker for identity, worker in chosen.items() if identity not in settled}
         self._put_aside(links, popped)
         self._pending.append(
             _Tick(
@@ -251,13 +246,41 @@ class Dispatcher:
         self._limits.spend(sent)
         self._note(links, answered)
 
+    def _put(self, links: _Connections, chosen: dict[bytes, int]) -> list[Dispatched]:
+        """The dispatch statement for execution → worker, a day at a time."""
+        identities = sorted(chosen)
+        answered: list[Dispatched] = []
+        for _, positions in ids.by_day(identities):
+            rows = store.dispatch(
+                links.ledger,
+                [identities[p] for p in positions],
+                [chosen[identities[p]] for p in positions],
+                window_ms=self.config.dispatch_lead_ms + _WINDOW_SLACK_MS,
+                held=self._held,
+                retries=self._budget.room(now=self._began, share=len(self._held) / ids.SHARDS),
+            )
+            self._budget.spend((row for row in rows if row.status == Status.DISPATCHED), now=self._began)
+            answered += rows
+        return answered
+
+    def _put_exactly(self, links: _Connections, exact: dict[str, dict[bytes, int]]) -> list[Dispatched]:
+        """The same for tenants whose small limits hold exactly. What has no room goes back by way of the preloader."""
+        limits = self._limits.exact()
+        answered = exact_limits.dispatch(links.ledger, exact, limits, lambda going: self._put(links, going))
+        back = {identity for chosen in exact.values() for identity in chosen} - {row.id for row in answered}
+        self._back(links, back)
+        return answered
+
+    def _back(self, links: _Connections, identities: Collection[bytes]) -> None:
+        """To the hot tier again, by way of the preloader."""
+        if identities:
+            store.wake_preloaded(links.ledger, sorted(identities))
+            wakeup.preloader.wake()
+
     def _choose(self, links: _Connections, again: dict[bytes, int]) -> dict[bytes, int]:
         """What goes once more, to the worker that it was meant for; if that is gone, by way of the preloader."""
         alive = {credit.worker_id for credit in self._pools.credits}
-        gone = sorted(identity for identity, worker in again.items() if worker not in alive)
-        if gone:
-            store.wake_preloaded(links.ledger, gone)
-            wakeup.preloader.wake()
+        self._back(links, [identity for identity, worker in again.items() if worker not in alive])
         return {identity: worker for identity, worker in again.items() if worker in alive}
 
     def _put_aside(self, links: _Connections, popped: Popped) -> None:
@@ -265,9 +288,7 @@ class Dispatcher:
         group = sorted(i for (_, pool), found in popped.by_pool.items() if pool == ASIDE for i in found)
         if not group:
             return
-        left = set(group) - self._unroutable.put_aside(links.ledger, group, self._held)
-        if left:
-            store.wake_preloaded(links.ledger, sorted(left))
+        self._back(links, set(group) - self._unroutable.put_aside(links.ledger, group, self._held))
 
     def _note(self, links: _Connections, answered: list[Dispatched]) -> None:
         """Metrics, the feed, and what a refusal asks for."""

@@ -1,7 +1,8 @@
 """Which workers may run what: by the labels that work requires, and by the tenant that a worker is kept for.
 
 A worker kept for a tenant runs nothing else, and while one lives that carries the labels, that tenant's work goes
-nowhere else. Members of the hot tier that the same workers may run share a pool.
+nowhere else. Members of the hot tier that the same workers may run share a pool; a tenant whose small limit of
+concurrency holds exactly has pools of its own.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,16 +21,20 @@ _UNBOUND = 1_000_000
 class Pools:
     """Made anew each time that credits are counted. routes: labels by route.
 
-    goes_aside: whether the work of a tenant (hex) with a route, which no live worker may run, has waited enough.
+    exact: tenants (hex) that have pools of their own. goes_aside: whether the work of a tenant with a route, which no
+    live worker may run, has waited enough.
     """
 
     credits: Sequence[Credit] = ()
     routes: Mapping[int, Collection[str]] = field(default_factory=dict)
     goes_aside: Callable[[str, int], bool] = lambda tenant, route: False
+    exact: Collection[str] = ()
     _of: dict[tuple[str, int], int | None] = field(default_factory=dict)
-    _numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _numbers: dict[tuple[str | None, tuple[int, ...]], int] = field(default_factory=dict)
     members: list[list[Credit]] = field(default_factory=lambda: [[]])
     """The workers of each pool; none in ASIDE."""
+    tenants: list[str | None] = field(default_factory=lambda: [None])
+    """The tenant whose own each pool is."""
 
     def pool_of(self, tenant: str, route: int) -> int | None:
         """The pool of a tenant's (hex) work with a route; None when it is to wait in the hot tier."""
@@ -50,11 +55,13 @@ class Pools:
         able = own or able
         if not able:
             return ASIDE if route and self.goes_aside(tenant, route) else None
-        workers = tuple(sorted(credit.worker_id for credit in able))
-        if workers not in self._numbers:
-            self._numbers[workers] = len(self.members)
+        owner = tenant if tenant in self.exact else None
+        key = owner, tuple(sorted(credit.worker_id for credit in able))
+        if key not in self._numbers:
+            self._numbers[key] = len(self.members)
             self.members.append(able)
-        return self._numbers[workers]
+            self.tenants.append(owner)
+        return self._numbers[key]
 
     def rooms(self) -> list[list[int]]:
         """How many executions of each class may be popped now, of each pool."""

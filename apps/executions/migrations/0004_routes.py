@@ -117,7 +117,7 @@ class Migration(migrations.Migration):
                     (4, "overlap"),
                     (5, "circuit"),
                     (6, "retry_budget"),
-                    (7, "no_worker"),
+                    (8, "no_worker"),
                 ],
                 default=0,
             ),
@@ -134,10 +134,10 @@ class Migration(migrations.Migration):
                     (4, "overlap"),
                     (5, "circuit"),
                     (6, "retry_budget"),
-                    (7, "no_worker"),
+                    (8, "no_worker"),
                 ]
             ),
         ),
-        migrations.RunSQL(HOLDS.replace("HIGHEST", "7"), HOLDS.replace("HIGHEST", "6")),
+        migrations.RunSQL(HOLDS.replace("HIGHEST", "8"), HOLDS.replace("HIGHEST", "6")),
         migrations.RunSQL([DROP_WAKE, WAKE], [DROP_WAKE, WAKE_BEFORE]),
     ]

@@ -207,6 +207,14 @@ WHERE e.scheduled_at = v.s AND e.id = v.id
   AND CASE WHEN e.status = {SCHEDULED} AND e.hold = {HOLD_NO_WORKER} THEN true END
 RETURNING e.id, e.tenant_id
 
+-- name: lock_tenants
+-- Nobody else dispatches for these tenants until the transaction ends; in one order, so that nobody waits in a circle.
+SELECT pg_advisory_xact_lock(%(class)s, o) FROM (SELECT unnest(%(objects)s::int[]) AS o ORDER BY 1) k
+
+-- name: outstanding_of_tenants
+-- What each tenant has outstanding; counted after its lock was taken, in a statement of its own that sees all of it.
+SELECT tenant_id, count(*) FROM outstanding WHERE tenant_id = ANY(%(tenants)s::uuid[]) GROUP BY tenant_id
+
 -- name: limited_tenants
 -- Tenants that differ from the plain ones: their weight and limits, and what they have outstanding.
 SELECT t.id, t.weight, t.max_concurrent_workers, t.rate_limit_rps,

@@ -27,7 +27,7 @@ _SETTLE_SECONDS = 2.0
 @dataclass(frozen=True)
 class ClassFigures:
     """Lateness of critical executions in ms after they were due. Slots are of one worker: the most that bulk used at
-    once while critical work came, and after it; its own, and with those that it may borrow.
+    once beside critical work (on workers to which it came), and after it; its own, and with those that it may borrow.
 
     bulk_begun_above_own: bulk executions begun while a critical one was due and not begun on the same worker, and more
     than bulk's own slots were in use by it.
@@ -43,7 +43,7 @@ class ClassFigures:
     critical_unfinished: int
     bulk_own_slots: int
     bulk_slots_at_most: int
-    bulk_used_with_critical: int
+    bulk_used_beside_critical: int
     bulk_begun_above_own: int
     bulk_used_alone: int
     bulk_per_second_with_critical: float
@@ -80,6 +80,7 @@ def classes(bench: "scenarios.Bench", *, count: int, seconds: int, say: Callable
         say("no critical work from now on")
         SYSTEM_CLOCK.sleep(_SETTLE_SECONDS + _ALONE_SECONDS)
         alone = last + _SETTLE_SECONDS, last + _SETTLE_SECONDS + _ALONE_SECONDS
+        beside = _bulk_use(bench.connection, bulk.id, first, last, beside=critical.id)
         with_critical = _bulk_use(bench.connection, bulk.id, first, last)
         without = _bulk_use(bench.connection, bulk.id, *alone)
         late = _lateness(bench.connection, critical.id)
@@ -96,7 +97,7 @@ def classes(bench: "scenarios.Bench", *, count: int, seconds: int, say: Callable
         critical_unfinished=unfinished,
         bulk_own_slots=own,
         bulk_slots_at_most=most,
-        bulk_used_with_critical=with_critical[0],
+        bulk_used_beside_critical=beside[0],
         bulk_begun_above_own=above,
         bulk_used_alone=without[0],
         bulk_per_second_with_critical=with_critical[1],
@@ -116,6 +117,10 @@ WITH a AS (
     SELECT a.worker_id, a.started_at, a.finished_at
     FROM executions e JOIN attempts a ON a.scheduled_at = e.scheduled_at AND a.execution_id = e.id
     WHERE e.task_id = %(task)s AND a.started_at >= to_timestamp(%(from)s) AND a.started_at < to_timestamp(%(to)s)
+      AND (%(beside)s::uuid IS NULL OR a.worker_id IN (
+          SELECT b.worker_id FROM executions c JOIN attempts b
+              ON b.scheduled_at = c.scheduled_at AND b.execution_id = c.id
+          WHERE c.task_id = %(beside)s::uuid))
 ), steps AS (
     SELECT worker_id, started_at AS at, 1 AS step FROM a
     UNION ALL SELECT worker_id, finished_at, -1 FROM a
@@ -126,9 +131,14 @@ SELECT coalesce((SELECT max(used) FROM (
 """
 
 
-def _bulk_use(connection: psycopg.Connection, task: UUID, begin: float, end: float) -> tuple[int, float]:
-    """(most that one worker ran at once, begun a second) between two instants in seconds since the epoch."""
-    row = connection.execute(_USE, {"task": task, "from": begin, "to": end}).fetchone()
+def _bulk_use(
+    connection: psycopg.Connection, task: UUID, begin: float, end: float, *, beside: UUID | None = None
+) -> tuple[int, float]:
+    """(most that one worker ran at once, begun a second) between two instants in seconds since the epoch.
+
+    beside: only workers that have run this task.
+    """
+    row = connection.execute(_USE, {"task": task, "from": begin, "to": end, "beside": beside}).fetchone()
     assert row is not None
     return row[0], row[1] / (end - begin)
 

@@ -19,7 +19,7 @@ def record(context: TaskContext) -> None:
 
 
 @task_handler("bench.pause")
-def pause(milliseconds: int) -> None:
+def pause(context: TaskContext, *, milliseconds: int) -> None:
     """Wait, as a call to somebody else does."""
     time.sleep(milliseconds / 1000)  # noqa: TID251 - the wait is the work
 

@@ -40,8 +40,8 @@ def should_grow(
 ) -> bool:
     """Whether `job`, which no child takes, is worth another one.
 
-    progress_at: when any job last ended (monotonic seconds, as `now`). At most half of all children are being
-    started at a time, so that a first burst of jobs of unknown length does not fill every slot with a process.
+    progress_at: when any job of its class last ended (monotonic seconds, as `now`). At most half of all children are
+    being started at a time, so that a first burst of jobs of unknown length does not fill every slot with a process.
     """
     total = len(children)
     if total < SHORT_CHILDREN:

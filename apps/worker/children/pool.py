@@ -54,7 +54,7 @@ class ProcessPool:
         self._children: dict[int, ChildHandle] = {}
         self._last_key = 0
         self._to_send: set[ChildHandle] = set()
-        self._progress_at = 0.0
+        self._progress_at = [0.0] * CLASSES
         self.estimates = Estimates()
         self.code = LoadedCode(sources, selector, clock, on_event=self._heard, on_lost=self._zygote_lost)
 
@@ -92,7 +92,8 @@ class ProcessPool:
         zygote = self.code.zygote
         if zygote is None or not slot_free or len(self._children) >= self._slots:
             return None
-        if not should_grow(self._children, job, self.estimates, now=now, progress_at=self._progress_at):
+        progress_at = self._progress_at[job.assignment.class_index]
+        if not should_grow(self._children, job, self.estimates, now=now, progress_at=progress_at):
             return None
         return self._fork(zygote)
 
@@ -131,7 +132,7 @@ class ProcessPool:
             ticket, started_us, finished_us, outcome, result, error = record
             job = child.settle(ticket)
             if job is not None:
-                self._progress_at = self._clock.monotonic()
+                self._progress_at[job.assignment.class_index] = self._clock.monotonic()
                 self.estimates.add(job.name, job.assignment.class_index, (finished_us - started_us) * 1e-6)
                 self._owner.ended(job, outcome, started_us, finished_us, result, error)
 
@@ -183,13 +184,24 @@ class ProcessPool:
 
     def tick(self, now: float) -> None:
         """Look for jobs past their timeout, for jobs that hold others up, and for idle children."""
+        idle = 0
         for child in list(self._children.values()):
             if child.held:
                 self._watch(child, now)
-            elif child.open and now - child.idle_since > IDLE_SECONDS and len(self._children) > SHORT_CHILDREN:
-                self._retire(child)
+            elif child.open:
+                idle += 1
+                if idle > 1 and now - child.idle_since > IDLE_SECONDS and len(self._children) > SHORT_CHILDREN:
+                    self._retire(child)
+        self._keep_one_idle(idle)
         self.code.tick(now)
         self.code.end_unused({child.zygote for child in self._children.values()})
+
+    def _keep_one_idle(self, idle: int) -> None:
+        """Whatever comes while the others are busy finds a child that runs: urgent work need not wait for a fork."""
+        if idle or not SHORT_CHILDREN <= len(self._children) < self._slots:
+            return
+        if self.code.zygote and all(child.started for child in self._children.values()):
+            self._fork(self.code.zygote)
 
     def _retire_old(self) -> None:
         """New code is ready: children of older code finish what they hold and end."""
