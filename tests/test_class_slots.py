@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.worker.class_slots import BULK, CRITICAL, STANDARD, ClassSlots, Lending
+from apps.worker.jobs import Assignment
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from tests.runner_tools import assignment, until, watched
 
@@ -104,7 +105,7 @@ def test_bulk_borrows_once_no_critical_work_has_come_for_a_while() -> None:
 # ---- in the runner ------------------------------------------------------------------------------------------------
 
 
-def sleeping(class_index: int, count: int, path: str) -> list:  # type: ignore[type-arg]
+def sleeping(class_index: int, count: int, path: str) -> list[Assignment]:
     made = [assignment("t.sleep", seconds=600, path=path) for _ in range(count)]
     for one in made:
         one.class_index = class_index
