@@ -5,21 +5,17 @@ class. Confirmation and the in-flight acknowledgement overlap the next tick.
 """
 
 import logging
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import psycopg
 import redis
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
-from apps.dispatcher import credits, exact_limits, publisher, recovery
-from apps.dispatcher.assigning import Assigner
+from apps.dispatcher import publisher, recovery
+from apps.dispatcher.fleet import Fleet
 from apps.dispatcher.hot_tier import HotTier, Popped
-from apps.dispatcher.pools import ASIDE, Pools
-from apps.dispatcher.retry_budget import RetryBudget
+from apps.dispatcher.sending import Sending
 from apps.dispatcher.shards import Shards
-from apps.dispatcher.tenant_limits import TenantLimits
-from apps.dispatcher.unroutable import Unroutable
 from apps.executions import feed, ids, store
 from apps.executions.rows import Dispatched
 from apps.executions.states import Hold, Overlap, Status
@@ -35,14 +31,10 @@ logger = logging.getLogger(__name__)
 
 NAME = "dispatcher"
 _LONGEST_TICK_SECONDS = 0.05
-_CREDITS_EVERY_SECONDS = 0.1
-_ROUTES_EVERY_SECONDS = 1.0
-_WINDOW_SLACK_MS = 100
 _CONFIRM_SECONDS = 10.0
 
 DISPATCHED = Counter("chronoweb_dispatched_total", "Executions sent to workers")
 REFUSED = Counter("chronoweb_dispatch_refused_total", "Executions popped and refused", ["status"])
-CREDIT = Gauge("chronoweb_dispatch_credits", "Executions that all workers together may be sent now", ["class"])
 
 
 @dataclass
@@ -79,20 +71,13 @@ class Dispatcher:
     _open: _Connections | None = None
     _held: dict[int, int] = field(default_factory=dict)
     _tick: int = 0
-    _pools: Pools = field(default_factory=Pools)
-    _counted_at: float = float("-inf")
-    _routes_at: float = float("-inf")
     _pending: list[_Tick] = field(default_factory=list)
     _again: dict[bytes, int] = field(default_factory=dict)
     _began: float = 0.0
 
     def __post_init__(self) -> None:
-        self._counter = credits.Credits(self.config.credit_floor)
-        self._assigner = Assigner()
-        self._routes: dict[int, frozenset[str]] = {}
-        self._unroutable = Unroutable(self.config.unroutable_after_seconds)
-        self._limits = TenantLimits()
-        self._budget = RetryBudget(self.config.retry_budget_percent, self.config.retry_budget_floor)
+        self._fleet = Fleet(self.config)
+        self._sending = Sending(self.config, self._fleet)
 
     def run_once(self) -> Result:
         """One tick."""
@@ -165,130 +150,60 @@ class Dispatcher:
         self._held = {}
         self._pending.clear()
         self._again.clear()
-        self._counted_at = float("-inf")
+        self._fleet.forget()
 
     def _take_over(self, links: _Connections, gained: dict[int, int]) -> None:
         recovery.recover(links.ledger, links.hot_tier, gained)
-        self._counted_at = float("-inf")
+        self._fleet.forget()
         wakeup.preloader.wake()
 
     def _dispatch(self, links: _Connections) -> Result:
-        self._count_credits(links)
-        limit = min(self.config.dispatch_batch, sum(self._pools.totals()))
+        self._fleet.look(links.ledger, links.live_states, list(self._held), now=self.clock.monotonic())
+        limit = min(self.config.dispatch_batch, sum(self._fleet.pools.totals()))
         if limit == 0 or not self._held:
             links.publisher.poll(0)
             self._acknowledge(links)
             return Result(0, self.config.dispatch_tick_ms / 1000)
         self._tick += 1
         popped = links.hot_tier.pop(
-            self._held, self._limits, self._pools, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit
+            self._held,
+            self._fleet.limits,
+            self._fleet.pools,
+            lead_ms=self.config.dispatch_lead_ms,
+            tick=self._tick,
+            limit=limit,
         )
         again, self._again = self._again, {}
-        if popped.by_shard or again:
+        did = sum(len(group) for group in popped.by_shard.values()) + len(again)
+        if did:
             faults.point("dispatcher.popped")
             self._send(links, popped, again)
         links.publisher.poll(0)
         self._acknowledge(links)
-        did = sum(len(group) for group in popped.by_shard.values()) + len(again)
         return Result(did, self._pause(popped, did))
 
-    def _count_credits(self, links: _Connections) -> None:
-        now = self.clock.monotonic()
-        if now - self._counted_at < _CREDITS_EVERY_SECONDS:
-            return
-        self._counted_at = now
-        share = len(self._held) / ids.SHARDS
-        found = self._counter.count(links.live_states.read(), store.outstanding_by_worker(links.ledger), share=share)
-        if now - self._routes_at >= _ROUTES_EVERY_SECONDS:
-            self._routes, self._routes_at = store.routes(links.ledger), now
-        self._unroutable.begin(now)
-        self._limits.count(store.limited_tenants(links.ledger), now=now, share=share)
-        self._pools = Pools(found, self._routes, self._unroutable.goes_aside, self._limits.exact())
-        if 0 in self._held:
-            self._unroutable.let_go(links.ledger, self._pools)
-        for word, left in zip(transport.CLASSES, self._pools.totals(), strict=True):
-            CREDIT.labels(word).set(left)
-
     def _send(self, links: _Connections, popped: Popped, again: dict[bytes, int]) -> None:
-        chosen = self._choose(links, again)
-        exact: dict[str, dict[bytes, int]] = {}
-        for (class_index, pool), group in popped.by_pool.items():
-            if pool == ASIDE:
-                continue
-            assigned = self._assigner.assign(group, class_index, self._pools.members[pool])
-            owner = self._pools.tenants[pool]
-            (chosen if owner is None else exact.setdefault(owner, {})).update(assigned)
-        answered = self._put(links, chosen)
-        settled = {row.id for row in answered}
-        unsettled = {identity: worker for identity, worker in chosen.items() if identity not in settled}
-        if exact:
-            answered += self._put_exactly(links, exact)
+        outcome = self._sending.send(links.ledger, popped, again, self._held, now=self._began)
         faults.point("dispatcher.committed")
-        sent = [row for row in answered if row.status == Status.DISPATCHED]
         confirmations = publisher.publish(
             links.publisher,
-            sent,
-            {credit.worker_id: credit.inbox for credit in self._pools.credits},
+            [row for row in outcome.answered if row.status == Status.DISPATCHED],
+            {credit.worker_id: credit.inbox for credit in self._fleet.pools.credits},
             epoch=max(self._held.values()),
             records_each=self.config.message_records,
         )
         faults.point("dispatcher.published")
-        self._put_aside(links, popped)
+        self._sending.put_aside(links.ledger, popped, self._held)
         self._pending.append(
             _Tick(
                 number=self._tick,
                 shards={shard: self._held[shard] for shard in popped.by_shard},
                 confirmations=confirmations,
-                unsettled=unsettled,
+                unsettled=outcome.unsettled,
                 began=self.clock.monotonic(),
             )
         )
-        self._limits.spend(sent)
-        self._note(links, answered)
-
-    def _put(self, links: _Connections, chosen: dict[bytes, int]) -> list[Dispatched]:
-        """The dispatch statement for execution → worker, a day at a time."""
-        identities = sorted(chosen)
-        answered: list[Dispatched] = []
-        for _, positions in ids.by_day(identities):
-            rows = store.dispatch(
-                links.ledger,
-                [identities[p] for p in positions],
-                [chosen[identities[p]] for p in positions],
-                window_ms=self.config.dispatch_lead_ms + _WINDOW_SLACK_MS,
-                held=self._held,
-                retries=self._budget.room(now=self._began, share=len(self._held) / ids.SHARDS),
-            )
-            self._budget.spend((row for row in rows if row.status == Status.DISPATCHED), now=self._began)
-            answered += rows
-        return answered
-
-    def _put_exactly(self, links: _Connections, exact: dict[str, dict[bytes, int]]) -> list[Dispatched]:
-        """The same for tenants whose small limits hold exactly. What has no room goes back by way of the preloader."""
-        limits = self._limits.exact()
-        answered = exact_limits.dispatch(links.ledger, exact, limits, lambda going: self._put(links, going))
-        back = {identity for chosen in exact.values() for identity in chosen} - {row.id for row in answered}
-        self._back(links, back)
-        return answered
-
-    def _back(self, links: _Connections, identities: Collection[bytes]) -> None:
-        """To the hot tier again, by way of the preloader."""
-        if identities:
-            store.wake_preloaded(links.ledger, sorted(identities))
-            wakeup.preloader.wake()
-
-    def _choose(self, links: _Connections, again: dict[bytes, int]) -> dict[bytes, int]:
-        """What goes once more, to the worker that it was meant for; if that is gone, by way of the preloader."""
-        alive = {credit.worker_id for credit in self._pools.credits}
-        self._back(links, [identity for identity, worker in again.items() if worker not in alive])
-        return {identity: worker for identity, worker in again.items() if worker in alive}
-
-    def _put_aside(self, links: _Connections, popped: Popped) -> None:
-        """What no live worker may run. What another transaction holds just now comes back by the preloader."""
-        group = sorted(i for (_, pool), found in popped.by_pool.items() if pool == ASIDE for i in found)
-        if not group:
-            return
-        self._back(links, set(group) - self._unroutable.put_aside(links.ledger, group, self._held))
+        self._note(links, outcome.answered)
 
     def _note(self, links: _Connections, answered: list[Dispatched]) -> None:
         """Metrics, the feed, and what a refusal asks for."""
