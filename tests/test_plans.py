@@ -124,6 +124,7 @@ FROM_IDS: dict[str, Ask] = {
     "dispatch": lambda c, d: store.dispatch(c, d.ids, [1] * len(d.ids), window_ms=250, held=all_shards()),
     "still_preloaded": lambda c, d: store.still_preloaded(c, d.ids),
     "states_of": lambda c, d: store.states_of(c, d.ids),
+    "put_aside": lambda c, d: store.put_aside(c, d.ids, held=all_shards()),
     "claim": lambda c, d: store.claim(c, d.ids, _tokens(d), worker_id=1),
     "release": lambda c, d: store.release(c, d.ids, _tokens(d), worker_id=1),
     "finish": lambda c, d: store.finish(c, [_end(i, n) for n, i in enumerate(d.ids)], worker_id=1),

@@ -254,6 +254,16 @@ def test_what_was_cancelled_meanwhile_is_not_woken(ledger: Ledger) -> None:
     assert ledger.status(identity) is Status.CANCELLED
 
 
+def test_the_places_of_what_waits_no_more_are_cleared(ledger: Ledger) -> None:
+    route, identities = routed(ledger, 3)
+    store.put_aside(ledger.connection, identities, held=all_shards())
+    gone = UUID(bytes=identities[1])
+    ledger.connection.execute("UPDATE executions SET hold = 1 WHERE id = %s", (gone,))
+    tenant = UUID(bytes=ledger.tenant)
+    assert store.forget_gone_waiters(ledger.connection, route=route, tenant_id=tenant, limit=10) == 1
+    assert store.wake_route_waiters(ledger.connection, route=route, tenant_id=tenant, limit=10)[0] == 2
+
+
 def test_a_message_that_came_to_a_worker_without_the_label_is_not_its_to_run(ledger: Ledger) -> None:
     _, [special] = routed(ledger, 1, Status.DISPATCHED)
     [plain] = ledger.add(status=Status.DISPATCHED)

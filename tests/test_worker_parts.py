@@ -553,6 +553,8 @@ def test_live_states_grow_old(services: ServiceAddresses, redis_prefix: str) -> 
     assert states.read()[5][1] == a_state()
     eventually(lambda: 5 not in states.read(youngest_ms=100), seconds=2)
     assert 5 in states.read(youngest_ms=60_000)
+    redis_client.connect(services.redis_url).hset(f"{redis_prefix}workers", "6", f'{2**53} {{"claimed": 1}}')
+    assert list(states.read(youngest_ms=60_000)) == [5], "one of another version stops nobody"
     states.withdraw(5)
     assert states.read(youngest_ms=60_000) == {}
 

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 _CHUNK = 2000
+_GONE = 100
 
 PUT_ASIDE = Counter("chronoweb_put_aside_total", "Executions put aside because no live worker carries their labels")
 LET_GO = Counter("chronoweb_let_go_total", "Executions let go because a worker with their labels has come")
@@ -66,7 +67,10 @@ class Unroutable:
         self._looked_at = self._now
         waited_for = store.routes_waited_for(connection)
         served = [(route, tenant) for route, tenant in waited_for if pools.is_served(tenant.hex, route)]
-        WITHOUT_WORKER.set(len(waited_for) - len(served))
+        unserved = set(waited_for).difference(served)
+        WITHOUT_WORKER.set(len(unserved))
+        for route, tenant in unserved:
+            store.forget_gone_waiters(connection, route=route, tenant_id=tenant, limit=_GONE)
         for route, tenant in served:
             cleared, woken = store.wake_route_waiters(connection, route=route, tenant_id=tenant, limit=_CHUNK)
             LET_GO.inc(len(woken))

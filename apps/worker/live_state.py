@@ -5,11 +5,13 @@ It is a hint that may be lost: who holds what stands in PostgreSQL.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import redis
+
+from apps.worker.class_slots import CLASSES
 
 _REPORT = (Path(__file__).parent / "lua" / "report.lua").read_text()
 
@@ -62,7 +64,21 @@ class LiveStates:
             stamp, document = value.split(b" ", 1)
             age = now - float(stamp)
             if age <= youngest_ms:
-                alive[int(name)] = (float(stamp), LiveState(**json.loads(document)))
+                state = _state(json.loads(document))
+                if state is not None:
+                    alive[int(name)] = (float(stamp), state)
             elif age > 60_000:
                 self._redis.hdel(self._key, name)
         return alive
+
+
+def _state(document: dict[str, Any]) -> LiveState | None:
+    """None for a worker of another version, which says other things: it gets nothing, and nothing stops for it."""
+    names = {field.name for field in fields(LiveState)}
+    known = {name: value for name, value in document.items() if name in names}
+    try:
+        state = LiveState(**known)
+        by_class = (state.claimed, state.slots, state.free, state.mean_run_seconds)
+        return state if all(len(figures) == CLASSES for figures in by_class) else None
+    except TypeError:
+        return None

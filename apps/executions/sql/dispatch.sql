@@ -187,6 +187,18 @@ WITH RECURSIVE p AS (
 )
 SELECT route_id, tenant_id FROM p LIMIT %(limit)s
 
+-- name: forget_gone_waiters
+-- Of the oldest that wait for a route, those that do not any more: cancelled, edited, paused.
+DELETE FROM route_waiters w USING (
+    SELECT q.route_id, q.tenant_id, q.scheduled_at, q.execution_id FROM (
+        SELECT * FROM route_waiters WHERE route_id = %(route)s AND tenant_id = %(tenant)s
+        ORDER BY scheduled_at, execution_id LIMIT %(limit)s) q
+    LEFT JOIN executions e ON e.scheduled_at = q.scheduled_at AND e.id = q.execution_id
+    WHERE CASE WHEN e.status = {SCHEDULED} AND e.hold = {HOLD_NO_WORKER} THEN true END IS NULL
+) f
+WHERE w.route_id = f.route_id AND w.tenant_id = f.tenant_id AND w.scheduled_at = f.scheduled_at
+  AND w.execution_id = f.execution_id
+
 -- name: take_route_waiters
 -- The oldest that wait for a route: a worker that carries its labels has come.
 DELETE FROM route_waiters w USING (

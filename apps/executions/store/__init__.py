@@ -23,7 +23,7 @@ from apps.executions.store.preloading import (
     record_events,
     waiting_queues,
 )
-from apps.executions.store.routing import put_aside, routes, routes_waited_for, wake_route_waiters
+from apps.executions.store.routing import forget_gone_waiters, put_aside, routes, routes_waited_for, wake_route_waiters
 from apps.executions.store.statements import named_sql
 from apps.executions.store.watching import (
     forget_idempotency_keys,
@@ -70,6 +70,7 @@ __all__ = [
     "evict",
     "finish",
     "first_starts",
+    "forget_gone_waiters",
     "forget_idempotency_keys",
     "forget_leaked_progress",
     "forget_progress",

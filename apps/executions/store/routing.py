@@ -41,6 +41,12 @@ def routes_waited_for(connection: psycopg.Connection) -> list[tuple[int, UUID]]:
     return [(route, tenant) for route, tenant in connection.execute(named_sql("routes_waited_for"), parameters)]
 
 
+def forget_gone_waiters(connection: psycopg.Connection, *, route: int, tenant_id: UUID, limit: int) -> int:
+    """Drop those of a route's oldest waiters that do not wait any more; returns how many."""
+    parameters = {"route": route, "tenant": tenant_id, "limit": limit}
+    return connection.execute(named_sql("forget_gone_waiters"), parameters).rowcount
+
+
 def wake_route_waiters(
     connection: psycopg.Connection, *, route: int, tenant_id: UUID, limit: int
 ) -> tuple[int, list[tuple[bytes, bytes]]]:
