@@ -30,7 +30,7 @@ from apps.dispatcher.hot_tier import HotTier
 from apps.dispatcher.shards import SHARD_PREFIX
 from apps.executions import feed, ids, store
 from apps.executions.circuits import key_of
-from apps.executions.rows import NewExecution, Preloaded, RetryRoom
+from apps.executions.rows import NewExecution, Preloaded, Queue, RetryRoom
 from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Outcome, Overlap, Status
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
 from apps.quickstart.bench.processes import Daemons
@@ -310,7 +310,7 @@ class Ledger:
         """Hydrate one day of this tenant, standard class."""
         return store.hydrate(
             self.connection,
-            {(1, self.tenant): limit},
+            {Queue(1, self.tenant): limit},
             day=day,
             lookahead_seconds=lookahead_seconds,
             role="preloader",

@@ -121,6 +121,8 @@ def test_every_missing_and_unknown_field_is_told_at_once(api: Api) -> None:
         ({"overlap_policy": "forbid"}, "/overlap_policy"),
         ({"overlap_policy": []}, "/overlap_policy"),
         ({"catchup_seconds": 604_801}, "/catchup_seconds"),
+        ({"requires": "gpu"}, "/requires"),
+        ({"requires": ["gpu", "tenant=acme"]}, "/requires/1"),
         ({"timeout_seconds": 0}, "/timeout_seconds"),
         ({"timeout_seconds": 86_401}, "/timeout_seconds"),
         ({"parameters": []}, "/parameters"),

@@ -61,6 +61,7 @@ def test_the_document_comes_back_whole(api: Api) -> None:
             "max_delay_seconds": 3600,
         },
         "idempotent": False,
+        "requires": ["gpu", "region=eu"],
     }
     response = api.post("/tasks", given)
     assert response.status_code == 201, response.content

@@ -7,9 +7,11 @@ from apps.executions.rows import Claimed
 from apps.executions.states import Status
 from apps.worker.backlog import Backlog
 from apps.worker.claimer import Claimer
+from apps.worker.class_slots import Lending
 from apps.worker.jobs import Assignment
 from apps.worker.starter import Starter
 from apps.worker.versions import Versions
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from tests.stack import EPOCH, Ledger
@@ -24,7 +26,7 @@ class _Starts:
     def __init__(self) -> None:
         self.assignments: list[Assignment] = []
 
-    def __len__(self) -> int:
+    def waiting(self, class_index: int) -> int:
         return 0
 
     def add(self, assignments: Sequence[tuple[int, Assignment]]) -> None:
@@ -39,7 +41,8 @@ def _claimer(ledger: Ledger, backlog: Backlog, starts: _Starts, running: dict[tu
         clock=DatabaseClock(),
         backlog=backlog,
         starter=cast(Starter, starts),
-        capacity=lambda seconds: 16,
+        capacity=lambda seconds, class_index: 16,
+        lending=Lending(0, SYSTEM_CLOCK),
         versions=Versions(),
         running=running,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from apps.definitions import services
 from apps.definitions.models import Task
-from apps.executions.models import Execution, TaskVersion
+from apps.executions.models import Execution, Route, TaskVersion
 from apps.executions.services import cancel
 from apps.executions.states import Hold, Overlap, Status
 from apps.tenants.models import AuditEntry
@@ -53,6 +53,21 @@ def test_a_kept_occurrence_runs_by_the_new_definition(principal: Principal) -> N
         assert (row.overlap, row.slot_key, row.max_attempts) == (Overlap.ALLOW_ALL, None, 2)
         assert (row.status, row.hold, row.wake_at) == (Status.SCHEDULED, Hold.NONE, row.run_at)
         assert row.version > 1
+
+
+def test_a_kept_occurrence_goes_where_the_new_definition_may_run(principal: Principal) -> None:
+    task = make_task(principal, schedule=EACH_MINUTE, strict_timing=True)
+    assert {row.route_id for row in materialise(task)} == {0}
+    task = edit(principal, task, requires=["region=eu", "gpu"])
+    [route] = {row.route_id for row in rows_of(task)}
+    assert Route.objects.get(id=route).labels == ["gpu", "region=eu"]
+    assert TaskVersion.objects.get(id=task.version_id).definition["requires"] == ["gpu", "region=eu"]
+    other = make_task(principal, requires=["gpu", "region=eu"])
+    assert other.route_id == route, "equal labels are one route"
+    container = make_task(principal, handler={"type": "container", "image": "alpine"})
+    assert Route.objects.get(id=container.route_id).labels == ["container"]
+    task = edit(principal, task, requires=[])
+    assert {row.route_id for row in rows_of(task)} == {0}
 
 
 def test_occurrences_off_the_new_schedule_are_superseded_and_come_back(principal: Principal) -> None:

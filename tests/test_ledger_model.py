@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from apps.executions import ids, person_store, store
-from apps.executions.rows import Finish
+from apps.executions.rows import Finish, Queue
 from apps.executions.states import ACTIVE, PENDING, RESTING, Hold, Outcome, Overlap, Status
 from tests.stack import Ledger
 
@@ -378,7 +378,7 @@ class LedgerMachine(RuleBasedStateMachine):
 def hydrate_day(ledger: Ledger, day: int) -> None:
     """Everything of one day that asks for it, as the preloader does."""
     ledger.lead("preloader", epoch=EPOCH)
-    rooms = {(1, ledger.tenant): 100}
+    rooms = {Queue(1, ledger.tenant): 100}
     store.hydrate(ledger.connection, rooms, day=day, lookahead_seconds=3600, role="preloader", epoch=EPOCH)
 
 

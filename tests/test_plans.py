@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from apps.executions import ids, partitions, store
-from apps.executions.rows import Finish, NewExecution, Note
+from apps.executions.rows import Finish, NewExecution, Note, Queue
 from apps.executions.states import Origin, Outcome, Overlap, Status
 from apps.quickstart.services import ServiceAddresses
 from chronoweb.runtime import postgres
@@ -124,6 +124,7 @@ FROM_IDS: dict[str, Ask] = {
     "dispatch": lambda c, d: store.dispatch(c, d.ids, [1] * len(d.ids), window_ms=250, held=all_shards()),
     "still_preloaded": lambda c, d: store.still_preloaded(c, d.ids),
     "states_of": lambda c, d: store.states_of(c, d.ids),
+    "put_aside": lambda c, d: store.put_aside(c, d.ids, held=all_shards()),
     "claim": lambda c, d: store.claim(c, d.ids, _tokens(d), worker_id=1),
     "release": lambda c, d: store.release(c, d.ids, _tokens(d), worker_id=1),
     "finish": lambda c, d: store.finish(c, [_end(i, n) for n, i in enumerate(d.ids)], worker_id=1),
@@ -141,7 +142,7 @@ FROM_IDS: dict[str, Ask] = {
 
 
 def hydrate(connection: Any, day: Day) -> None:
-    rooms = {(n % 3, os.urandom(16)): 2000 for n in range(50)}
+    rooms = {Queue(n % 3, os.urandom(16), n % 2): 2000 for n in range(50)}
     store.hydrate(connection, rooms, day=day.number, lookahead_seconds=3600, role="preloader", epoch=1)
 
 
@@ -266,9 +267,9 @@ def test_hydrate_reads_what_wakes_and_writes_by_key(connection: psycopg.Connecti
 
 def test_who_waits_is_found_by_probing_the_index(connection: psycopg.Connection, day: Day) -> None:
     plan = Explained(connection)
-    store.waiting_pairs(plan, day=day.number, limit=1000)  # type: ignore[arg-type]
+    store.waiting_queues(plan, day=day.number, limit=1000)  # type: ignore[arg-type]
     for scan in assert_day_alone(plan, day):
-        assert "_class_tenant_id_wake_at" in scan["Index Name"], plan.text
+        assert "_class_tenant_id_route_id_wake_at" in scan["Index Name"], plan.text
 
 
 def test_insert_reads_no_partition(connection: psycopg.Connection, day: Day) -> None:

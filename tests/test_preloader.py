@@ -16,6 +16,7 @@ from apps.definitions.models import Task
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions import ids, store
 from apps.executions.models import Execution
+from apps.executions.rows import Queue
 from apps.executions.states import Hold, Overlap, Status
 from apps.preloader import daemon as preloader_daemon
 from apps.preloader.daemon import Preloader
@@ -108,7 +109,7 @@ def test_two_that_hydrate_at_once_double_nothing(own_ledger: Ledger) -> None:
         with postgres.connect("racer", url=own_ledger.url) as connection:
             start.wait()
             for _ in range(10):
-                rooms = {(1, own_ledger.tenant): 100}
+                rooms = {Queue(1, own_ledger.tenant): 100}
                 rows = store.hydrate(
                     connection,
                     rooms,
@@ -133,11 +134,11 @@ def test_a_backlog_of_one_tenant_does_not_keep_another_waiting(own_ledger: Ledge
     own_ledger.add(3000, status=Status.SCHEDULED, due_in_ms=-60_000)
     [urgent] = other.add(status=Status.SCHEDULED)
     day = ids.day(urgent)
-    pairs = store.waiting_pairs(own_ledger.connection, day=day, limit=100)
-    assert set(pairs) == {(1, own_ledger.tenant), (1, other.tenant)}
+    queues = store.waiting_queues(own_ledger.connection, day=day, limit=100)
+    assert set(queues) == {Queue(1, own_ledger.tenant), Queue(1, other.tenant)}
     rows = store.hydrate(
         own_ledger.connection,
-        dict.fromkeys(pairs, 100),
+        dict.fromkeys(queues, 100),
         day=day,
         lookahead_seconds=60,
         role="preloader",

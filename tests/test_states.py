@@ -26,7 +26,7 @@ from apps.executions.states import (
     sources_of,
 )
 from chronoweb.runtime.postgres import instants, uuids
-from tests.stack import EPOCH, Ledger, ledger_on
+from tests.stack import EPOCH, Ledger, all_shards, ledger_on
 
 TOKEN = EPOCH << 32
 PERSONS = {
@@ -167,6 +167,13 @@ def _wake_from_circuit(ledger: Ledger, identity: bytes) -> None:
     ledger.connection.execute(store.named_sql("circuit_wake", ids.day(identity)), parameters)
 
 
+def _wake_route(ledger: Ledger, identity: bytes) -> None:
+    query = "UPDATE executions SET hold = 8, wake_at = NULL WHERE id = encode(%s, 'hex')::uuid AND status = 0"
+    ledger.connection.execute(query, (identity,))
+    parameters = {"ids": uuids([identity]), "scheduled": instants([ids.milliseconds(identity) * 1000])}
+    ledger.connection.execute(store.named_sql("wake_route_waiters", ids.day(identity)), parameters)
+
+
 def _insert_again(ledger: Ledger, identity: bytes) -> None:
     """The row is there already; it stays as it is."""
     row = ledger.row(identity)
@@ -205,6 +212,7 @@ def _rewrite(ledger: Ledger, identity: bytes) -> None:
             "overlap": Overlap.SKIP,
             "slot_key": None,
             "queue_seconds": None,
+            "route_id": 3,
         }
         person_store.rewrite(ledger.connection, [Move(row, Status.SCHEDULED)], plan=plan, actor="a")
 
@@ -249,6 +257,10 @@ WAYS = {
     "dispatch into an open circuit": Driven("dispatch", _dispatch_into_open_circuit, {S.PRELOADED: S.SCHEDULED}),
     "dispatch a retry above the budget": Driven("dispatch", _dispatch_above_budget, {S.PRELOADED: S.SCHEDULED}),
     "circuit_wake": Driven("circuit_wake", _wake_from_circuit, {}),
+    "put_aside": Driven(
+        "put_aside", lambda g, i: store.put_aside(g.connection, [i], held=all_shards()), {S.PRELOADED: S.SCHEDULED}
+    ),
+    "wake_route_waiters": Driven("wake_route_waiters", _wake_route, {}),
     "request_cancel_of_slot_holders": Driven(
         "request_cancel_of_slot_holders",
         lambda g, i: store.request_cancel_of_slot_holders(g.connection, [g.row(i)["slot_key"]]),

@@ -1,16 +1,22 @@
 """What a tenant may have dispatched: its weight, its concurrency and its rate, counted and split by shard."""
 
 import os
+import threading
 
 import pytest
 import redis
 
+from apps.dispatcher import exact_limits
+from apps.dispatcher.credits import Credit
 from apps.dispatcher.hot_tier import HotTier
+from apps.dispatcher.pools import Pools
 from apps.dispatcher.tenant_limits import NO_LIMIT, TenantLimits
-from apps.executions import ids
-from apps.executions.rows import Dispatched, Preloaded, TenantLimit
+from apps.executions import ids, store
+from apps.executions.rows import Dispatched, Preloaded, Queue, TenantLimit
 from apps.executions.states import Status
+from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK
+from tests.stack import EPOCH, Ledger
 
 A, B = b"\xaa" * 16, b"\xbb" * 16
 HELD = dict.fromkeys(range(ids.SHARDS), 1)
@@ -34,6 +40,11 @@ def tier(redis_client: redis.Redis, redis_prefix: str) -> HotTier:
 def fill(tier: HotTier, tenant: bytes, count: int) -> None:
     now = int(SYSTEM_CLOCK.time() * 1000)
     tier.add([Preloaded(identity, -1000.0, 1, tenant) for identity in ids.new_ids([now] * count)])
+
+
+def waiting(tier: HotTier, tenant: bytes) -> int:
+    queue = Queue(1, tenant)
+    return tier.counts([queue])[queue]
 
 
 def test_no_limit_is_no_limit() -> None:
@@ -77,8 +88,8 @@ def test_a_limited_tenant_stays_in_the_hot_tier_and_another_goes(tier: HotTier) 
     allowed = limits(TenantLimit(A, 1, 7, None, 0))
     tier.pop(HELD, allowed, lead_ms=0, tick=0, limit=1000)  # learns who is due
     tier.pop(HELD, allowed, lead_ms=0, tick=1, limit=1000)
-    assert tier.counts([(1, A)])[1, A] == 393
-    assert tier.counts([(1, B)])[1, B] == 0
+    assert waiting(tier, A) == 393
+    assert waiting(tier, B) == 0
 
 
 def test_turns_go_by_weight(tier: HotTier) -> None:
@@ -87,5 +98,71 @@ def test_turns_go_by_weight(tier: HotTier) -> None:
     allowed = limits(TenantLimit(A, 3, None, None, 0))
     tier.pop(HELD, allowed, lead_ms=0, tick=0, limit=320)
     tier.pop(HELD, allowed, lead_ms=0, tick=1, limit=320)
-    gone = {tenant: 800 - tier.counts([(1, tenant)])[1, tenant] for tenant in (A, B)}
+    gone = {tenant: 800 - waiting(tier, tenant) for tenant in (A, B)}
     assert gone[A] == pytest.approx(3 * gone[B], rel=0.1)
+
+
+# ---- small limits hold exactly -----------------------------------------------------------------------------------
+
+
+def test_limits_below_sixteen_are_exact() -> None:
+    made = limits(TenantLimit(A, 1, 3, None, 0), TenantLimit(B, 1, 16, None, 0))
+    assert made.exact() == {A.hex(): 3}
+
+
+def test_a_tenant_with_an_exact_limit_has_pools_of_its_own() -> None:
+    credit = Credit(1, [9] * 3, [0] * 3, {"redis": "x"})
+    pools = Pools([credit], {}, exact={A.hex(): 3})
+    mine, plain = pools.pool_of(A.hex(), 0), pools.pool_of(B.hex(), 0)
+    assert mine is not None
+    assert plain is not None
+    assert mine != plain
+    assert (pools.tenants[mine], pools.tenants[plain]) == (A.hex(), None)
+    assert pools.members[mine] == pools.members[plain]
+
+
+def test_two_dispatchers_at_once_never_exceed_a_small_limit(ledger: Ledger) -> None:
+    """Each has popped its part and believes that there is room."""
+    tenant, most = ledger.tenant.hex(), 3
+    identities = ledger.add(40)
+    parts = [identities[n::4] for n in range(4)]
+    start = threading.Barrier(4)
+    sent: list[bytes] = []
+
+    def race(part: list[bytes]) -> None:
+        with postgres.connect("racer", url=ledger.url) as connection:
+
+            def put(going: dict[bytes, int]) -> list[Dispatched]:
+                return store.dispatch(
+                    connection, sorted(going), [1] * len(going), window_ms=250, held=dict.fromkeys(range(16), EPOCH)
+                )
+
+            start.wait()
+            rows = exact_limits.dispatch(connection, {tenant: dict.fromkeys(part, 1)}, {tenant: most}, put)
+            sent.extend(row.id for row in rows)
+
+    threads = [threading.Thread(target=race, args=(part,)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sent) == most
+    assert len(ledger.outstanding()) == most
+
+
+def test_what_has_ended_makes_room(ledger: Ledger) -> None:
+    running = ledger.add(2, status=Status.RUNNING)
+    waiting = ledger.add(2)
+
+    def put(going: dict[bytes, int]) -> list[Dispatched]:
+        return store.dispatch(
+            ledger.connection, sorted(going), [1] * len(going), window_ms=250, held=dict.fromkeys(range(16), EPOCH)
+        )
+
+    def dispatch() -> list[bytes]:
+        chosen = {ledger.tenant.hex(): dict.fromkeys(waiting, 1)}
+        return [row.id for row in exact_limits.dispatch(ledger.connection, chosen, {ledger.tenant.hex(): 2}, put)]
+
+    assert dispatch() == []
+    store.release(ledger.connection, running[:1], [EPOCH << 32], worker_id=1)
+    assert dispatch() == waiting[:1], "the oldest first"

@@ -16,6 +16,7 @@ from apps.quickstart.services import ServiceAddresses
 from apps.watchdog import daemon as watchdog_daemon
 from apps.watchdog.daemon import Watchdog
 from apps.worker import presence
+from apps.worker.class_slots import ClassSlots
 from tests.stack import EPOCH, Ledger, addresses_of, passes, quick_config
 from tests.waiting import eventually
 
@@ -36,9 +37,9 @@ def watchdog(own_ledger: Ledger, services: ServiceAddresses, redis_prefix: str) 
 @contextmanager
 def worker(watchdog: Watchdog) -> Iterator[tuple[int, psycopg.Connection]]:
     """A registered worker that holds its lock: (id, its session). It beats no heart."""
-    identity, session = presence.register(watchdog.addresses, watchdog.config, slots=4)
+    identity, session = presence.register(watchdog.addresses, watchdog.config, slots=ClassSlots.shared(4))
     try:
-        yield identity, session
+        yield identity.worker_id, session
     finally:
         session.close()
 
@@ -99,9 +100,9 @@ def test_a_silent_worker_loses_its_work_with_its_lease(watchdog: Watchdog, own_l
 def test_many_workers_that_vanish_at_once_keep_their_work_until_their_leases_end(
     watchdog: Watchdog, own_ledger: Ledger
 ) -> None:
-    sessions = [presence.register(watchdog.addresses, watchdog.config, slots=4) for _ in range(5)]
+    sessions = [presence.register(watchdog.addresses, watchdog.config, slots=ClassSlots.shared(4)) for _ in range(5)]
     own_ledger.connection.execute("UPDATE workers SET lease_expires_at = clock_timestamp() + interval '1 hour'")
-    runs = [i for identity, _ in sessions for i in own_ledger.add(status=Status.RUNNING, worker=identity)]
+    runs = [i for identity, _ in sessions for i in own_ledger.add(status=Status.RUNNING, worker=identity.worker_id)]
     watchdog.run_once()
     for _, session in sessions:
         session.close()

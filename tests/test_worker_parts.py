@@ -20,6 +20,7 @@ from apps.quickstart.services import ServiceAddresses
 from apps.worker import presence, versions
 from apps.worker.backlog import Backlog
 from apps.worker.claimer import Claimer
+from apps.worker.class_slots import ClassSlots, Lending
 from apps.worker.jobs import Assignment, RunResult
 from apps.worker.live_state import LiveState, LiveStates
 from apps.worker.load import LoadMeter
@@ -49,7 +50,7 @@ def test_critical_first_then_by_due_time() -> None:
     backlog.add(2, [record(1, 10)])
     backlog.add(1, [record(3, 30), record(2, 20)])
     backlog.add(0, [record(4, 40)])
-    taken = backlog.take(100, 10)
+    taken = backlog.take(100, [10] * 3)
     assert [identity[-1] for _, identity, _ in taken] == [4, 2, 3, 1]
     assert len(backlog) == 0
 
@@ -57,18 +58,18 @@ def test_critical_first_then_by_due_time() -> None:
 def test_no_more_than_fits_and_nothing_before_its_time() -> None:
     backlog = Backlog()
     backlog.add(1, [record(n, n) for n in range(1, 11)])
-    assert [due for due, _, _ in backlog.take(5, 3)] == [1, 2, 3]
-    assert [due for due, _, _ in backlog.take(5, 3)] == [4, 5]
-    assert backlog.take(5, 3) == []
-    assert backlog.next_due_us() == 6
+    assert [due for due, _, _ in backlog.take(5, [3] * 3)] == [1, 2, 3]
+    assert [due for due, _, _ in backlog.take(5, [3] * 3)] == [4, 5]
+    assert backlog.take(5, [3] * 3) == []
+    assert backlog.next_due_us([1] * 3) == 6
 
 
 def test_a_record_that_comes_twice_waits_once() -> None:
     backlog = Backlog()
     backlog.add(1, [record(1), record(1)])
     backlog.add(1, [record(1)])
-    assert len(backlog.take(1, 10)) == 1
-    assert backlog.next_due_us() is None
+    assert len(backlog.take(1, [10] * 3)) == 1
+    assert backlog.next_due_us([1] * 3) is None
 
 
 def test_the_same_execution_under_a_new_token_is_another_record() -> None:
@@ -365,7 +366,8 @@ class Claims:
             clock=clock,
             backlog=self.backlog,
             starter=self.starter,
-            capacity=lambda _: self.room,
+            capacity=lambda _, c: self.room if c == 1 else 0,
+            lending=Lending(0, SYSTEM_CLOCK),
             versions=Versions(),
             running={},
         )
@@ -432,25 +434,38 @@ def test_what_is_refused_is_given_back_uncounted(ledger: Ledger) -> None:
 # ---- presence -----------------------------------------------------------------------------------------------------
 
 
+def a_state() -> LiveState:
+    return LiveState(
+        claimed=[0, 1, 0],
+        slots=[2, 2, 1],
+        free=[2, 1, 1],
+        mean_run_seconds=[None, 0.1, None],
+        inbox={"redis": "x"},
+        labels=["cpu", "io"],
+    )
+
+
 class Present:
     """A worker's presence without the worker."""
 
     def __init__(self, ledger: Ledger, services: ServiceAddresses, prefix: str) -> None:
         config = quick_config(prefix)
         addresses = addresses_of(ledger.url, services)
-        self.id, connection = presence.register(addresses, config, slots=4)
+        identity, connection = presence.register(addresses, config, slots=ClassSlots.shared(4))
+        self.id = identity.worker_id
         self.lost: list[str] = []
         self.ledger = ledger
         self.states = LiveStates(redis_client.connect(services.redis_url), prefix)
         load = LoadMeter()
         self.presence = Presence(
-            worker_id=self.id,
+            identity=identity,
             connection=connection,
             addresses=addresses,
             config=config,
             database_clock=DatabaseClock(),
-            describe=lambda: LiveState(claimed=0, slots=4, mean_run_seconds=None, inbox={"redis": "x"}),
+            describe=a_state,
             measure=lambda: load.measure(active=0),
+            slots_used=lambda: [0, 1, 0],
             each_second=lambda _: self.presence.receiving(),
             on_lost=self.lost.append,
         )
@@ -534,10 +549,12 @@ def test_a_worker_that_cannot_lock_again_takes_no_work_until_it_can(present: Pre
 
 def test_live_states_grow_old(services: ServiceAddresses, redis_prefix: str) -> None:
     states = LiveStates(redis_client.connect(services.redis_url), redis_prefix)
-    states.report(5, LiveState(claimed=1, slots=2, mean_run_seconds=None, inbox={"redis": "x"}))
-    assert states.read()[5][1] == LiveState(claimed=1, slots=2, mean_run_seconds=None, inbox={"redis": "x"})
+    states.report(5, a_state())
+    assert states.read()[5][1] == a_state()
     eventually(lambda: 5 not in states.read(youngest_ms=100), seconds=2)
     assert 5 in states.read(youngest_ms=60_000)
+    redis_client.connect(services.redis_url).hset(f"{redis_prefix}workers", "6", f'{2**53} {{"claimed": 1}}')
+    assert list(states.read(youngest_ms=60_000)) == [5], "one of another version stops nobody"
     states.withdraw(5)
     assert states.read(youngest_ms=60_000) == {}
 

@@ -9,7 +9,8 @@ from apps.executions import selectors
 from apps.executions.circuit_services import circuit_of
 from apps.executions.circuits import name_of
 from apps.executions.ids import to_us
-from apps.executions.models import Attempt, CircuitBreaker, Execution, ExecutionEvent, Progress
+from apps.executions.labels import no_worker
+from apps.executions.models import Attempt, CircuitBreaker, Execution, ExecutionEvent, Progress, Worker
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
 from apps.tenants.models import Role
 
@@ -82,6 +83,7 @@ def _reason(row: Execution, hold: Hold) -> str | None:
             Hold.FROZEN: "its tenant, or the installation, is frozen",
             Hold.OVERLAP: "an earlier execution of its task still runs",
             Hold.CIRCUIT: f"circuit open: {name_of(row.task_version.circuit_key)}",
+            Hold.NO_WORKER: no_worker(row.task_version.definition),
             Hold.RETRY_BUDGET: "retry budget: its tenant's retries of this minute are used up",
         }[hold]
     if row.error is not None and row.state in (Status.RETRYING, Status.DEAD_LETTER):
@@ -89,6 +91,32 @@ def _reason(row: Execution, hold: Hold) -> str | None:
     if row.cancel_requested_at is not None and row.finished_at is None:
         return "asked to stop"
     return None
+
+
+def worker(row: Worker, *, whole: bool) -> dict[str, Any]:
+    """classes: slots of its own and in use; idle critical ones are lent. whole: with what only the platform sees."""
+    document: dict[str, Any] = {
+        "id": row.id,
+        "state": row.state,
+        "labels": row.labels,
+        "dedicated": row.tenant_id is not None,
+        "slots": row.slots,
+        "classes": {ExecutionClass(c).word: {"slots": own, "used": used} for c, (used, own) in enumerate(row.by_class)},
+        "active": row.active,
+        "started_at": moment(row.started_at),
+        "heartbeat_at": moment(row.heartbeat_at),
+    }
+    if whole:
+        document |= {
+            "tenant_id": None if row.tenant_id is None else str(row.tenant_id),
+            "host": row.host,
+            "process_id": row.process_id,
+            "cpu_percent": row.cpu_percent,
+            "memory_bytes": row.memory_bytes,
+            "completed_last_minute": row.completed_last_minute,
+            "errors_last_minute": row.errors_last_minute,
+        }
+    return document
 
 
 def circuit(row: CircuitBreaker, *, now: datetime) -> dict[str, Any]:

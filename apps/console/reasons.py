@@ -8,6 +8,7 @@ from uuid import UUID
 
 from apps.console.wording import countdown, first_line
 from apps.executions.circuits import name_of
+from apps.executions.labels import no_worker
 from apps.executions.models import Execution, ExecutionEvent, StandingHold
 from apps.executions.states import Hold, Status
 from apps.tenants.principal import Principal
@@ -95,6 +96,8 @@ def _held(execution: Execution, evidence: Evidence) -> Reason | None:
         return Reason("waits for the task's earlier execution")
     if hold is Hold.CIRCUIT:
         return Reason(f"circuit open: {name_of(execution.task_version.circuit_key)}")
+    if hold is Hold.NO_WORKER:
+        return Reason(no_worker(execution.task_version.definition))
     if hold is Hold.RETRY_BUDGET:
         lead = f"retry budget: attempt {execution.attempt + 1} of {execution.max_attempts}"
         return _until(execution, evidence, f"{lead} in", f"{lead} is due")

@@ -11,6 +11,7 @@ urlpatterns = [
     path("console/executions/", views.home),
     path("t/<slug:slug>/executions/", views.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
+    path("t/<slug:slug>/workers/", views.workers, name="workers"),
     path(
         "login/", LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True), name="login"
     ),

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET
 from apps.console import detail, listing, login_links, rows, summary
 from apps.console.access import first_tenant_of, principal_of, tenants_of
 from apps.console.consumers import parse_state
+from apps.executions import fleet
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import NotFound
@@ -82,6 +83,13 @@ def execution(request: HttpRequest, principal: Principal, *, identity: UUID) -> 
     """One execution."""
     found = detail.read(principal, identity, now=SYSTEM_CLOCK.now())
     return render(request, "console/execution.html", frame(request, principal) | {"detail": found})
+
+
+@in_tenant
+def workers(request: HttpRequest, principal: Principal, **_: Any) -> HttpResponse:
+    """Who may run the tenant's work."""
+    context = {"page": "workers", "workers": list(fleet.workers_for(principal)), "whole": principal.is_platform}
+    return render(request, "console/workers.html", frame(request, principal) | context)
 
 
 @require_GET

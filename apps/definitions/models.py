@@ -36,6 +36,10 @@ class Task(models.Model):
     idempotent = models.BooleanField(
         default=True, help_text="may run again although nobody knows whether it was done; else a person decides"
     )
+    requires = ArrayField(
+        models.TextField(), default=list, blank=True, help_text="labels that a worker must carry to run it"
+    )
+    route_id = models.IntegerField(default=0, db_default=0, help_text="the ledger's number of those labels; 0: none")
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
     jitter_ms = models.IntegerField(default=0, help_text="run_at − scheduled_at of its occurrences")

@@ -50,6 +50,7 @@ def plan_of(task: Task) -> dict[str, Any]:
         "priority": task.priority,
         "overlap": overlap,
         "queue_seconds": task.timeouts.get("queue_seconds"),
+        "route_id": task.route_id,
         "slot_key": None if overlap is Overlap.ALLOW_ALL else f"task:{task.id}",
     }
 
@@ -64,7 +65,7 @@ def new_executions(
 ) -> list[NewExecution]:
     """A row for each occurrence (aware UTC, whole milliseconds). The key names it, so it is one row for ever."""
     plan = plan_of(task)
-    identities = ids.new_ids(ids.to_ms(nominal) for nominal in nominals)
+    identities = ids.new_ids((ids.to_ms(nominal) for nominal in nominals), of=plan["task_id"])
     return [
         NewExecution(
             id=identity,

@@ -108,7 +108,7 @@ def _rows(task: Task, items: Sequence[Item], *, overlap: bool) -> list[NewExecut
     plan = plan_of(task)
     if not overlap:
         plan["slot_key"] = None
-    identities = ids.new_ids(ids.to_ms(item.run_at) for item in items)
+    identities = ids.new_ids((ids.to_ms(item.run_at) for item in items), of=plan["task_id"])
     rows = []
     for identity, item in zip(identities, items, strict=True):
         moment = ids.to_us(item.run_at)

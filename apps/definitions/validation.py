@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from apps.definitions import json_values
 from apps.definitions.models import OVERLAP_POLICIES
@@ -12,9 +12,12 @@ from apps.definitions.timeouts import read_timeouts
 from apps.executions import handler_signatures
 from apps.executions.command_limits import caps
 from apps.executions.handler_spec import validate_handler
+from apps.executions.labels import read_requires
 from apps.executions.retry import RetryPolicy
 from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+
+Parsed = TypeVar("Parsed", dict[str, Any], list[str])
 
 DEFAULTS: dict[str, Any] = {
     "description": "",
@@ -28,11 +31,12 @@ DEFAULTS: dict[str, Any] = {
     "timeouts": {},
     "retry_policy": {},
     "idempotent": True,
+    "requires": [],
 }
 REQUIRED = ("name", "schedule", "handler")
 FIELDS = (
     *("name", "description", "tags", "priority", "schedule", "strict_timing", "overlap_policy", "catchup_seconds"),
-    *("handler", "parameters", "timeout_seconds", "timeouts", "retry_policy", "idempotent"),
+    *("handler", "parameters", "timeout_seconds", "timeouts", "retry_policy", "idempotent", "requires"),
 )
 """In the order in which the API shows them."""
 
@@ -70,6 +74,7 @@ def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None 
         "timeouts": reader.nested("timeouts", read_timeouts),
         "retry_policy": reader.nested("retry_policy", lambda given: RetryPolicy.parse(given).to_json()),
         "idempotent": reader.boolean("idempotent"),
+        "requires": reader.nested("requires", read_requires),
     }
     if before is None or any(values[name] != before[name] for name in ("handler", "parameters")):
         reader.errors += _misfits(values["handler"], values["parameters"])
@@ -204,8 +209,8 @@ class _Reader:
             self.errors.append(error)
         return value
 
-    def nested(self, name: str, parse: Callable[[Any], dict[str, Any]]) -> dict[str, Any] | None:
-        """What `parse` makes of an inner object; its pointers are put below this field's."""
+    def nested(self, name: str, parse: Callable[[Any], Parsed]) -> Parsed | None:
+        """What `parse` makes of an inner object or list; its pointers are put below this field's."""
         value = self._get(name)
         if value is None:
             return None

@@ -4,7 +4,9 @@ from typing import Any
 
 from apps.definitions.models import Task
 from apps.definitions.validation import FIELDS
+from apps.executions import routes
 from apps.executions.circuits import key_of
+from apps.executions.labels import required_by
 from apps.executions.models import TaskVersion
 
 
@@ -31,4 +33,5 @@ def write_version(task: Task, *, actor: str) -> TaskVersion:
         created_by=actor,
     )
     task.version_id = version.id
+    task.route_id = routes.route_of(required_by(version.definition))
     return version

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import psycopg
 import redis
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
-from apps.dispatcher import credits, publisher, recovery
+from apps.dispatcher import publisher, recovery
+from apps.dispatcher.fleet import Fleet
 from apps.dispatcher.hot_tier import HotTier, Popped
-from apps.dispatcher.retry_budget import RetryBudget
+from apps.dispatcher.sending import Sending
 from apps.dispatcher.shards import Shards
-from apps.dispatcher.tenant_limits import TenantLimits
 from apps.executions import feed, ids, store
 from apps.executions.rows import Dispatched
 from apps.executions.states import Hold, Overlap, Status
@@ -31,23 +31,22 @@ logger = logging.getLogger(__name__)
 
 NAME = "dispatcher"
 _LONGEST_TICK_SECONDS = 0.05
-_CREDITS_EVERY_SECONDS = 0.1
-_WINDOW_SLACK_MS = 100
 _CONFIRM_SECONDS = 10.0
 
 DISPATCHED = Counter("chronoweb_dispatched_total", "Executions sent to workers")
 REFUSED = Counter("chronoweb_dispatch_refused_total", "Executions popped and refused", ["status"])
-CREDIT = Gauge("chronoweb_dispatch_credits", "Executions that all workers together may be sent now")
 
 
 @dataclass
 class _Tick:
-    """A tick whose messages are not all confirmed yet. shards: shard → epoch that it popped."""
+    """A tick whose messages are not all confirmed yet. shards: shard → epoch that it popped. unsettled: execution →
+    worker of what another transaction held.
+    """
 
     number: int
     shards: dict[int, int]
     confirmations: list[transport.Confirmation]
-    unsettled: set[bytes]
+    unsettled: dict[bytes, int]
     began: float
 
 
@@ -72,16 +71,13 @@ class Dispatcher:
     _open: _Connections | None = None
     _held: dict[int, int] = field(default_factory=dict)
     _tick: int = 0
-    _credits: list[credits.Credit] = field(default_factory=list)
-    _counted_at: float = float("-inf")
     _pending: list[_Tick] = field(default_factory=list)
-    _again: list[bytes] = field(default_factory=list)
+    _again: dict[bytes, int] = field(default_factory=dict)
     _began: float = 0.0
 
     def __post_init__(self) -> None:
-        self._counter = credits.Credits(self.config.credit_floor)
-        self._limits = TenantLimits()
-        self._budget = RetryBudget(self.config.retry_budget_percent, self.config.retry_budget_floor)
+        self._fleet = Fleet(self.config)
+        self._sending = Sending(self.config, self._fleet)
 
     def run_once(self) -> Result:
         """One tick."""
@@ -154,92 +150,60 @@ class Dispatcher:
         self._held = {}
         self._pending.clear()
         self._again.clear()
-        self._counted_at = float("-inf")
+        self._fleet.forget()
 
     def _take_over(self, links: _Connections, gained: dict[int, int]) -> None:
         recovery.recover(links.ledger, links.hot_tier, gained)
-        self._counted_at = float("-inf")
+        self._fleet.forget()
         wakeup.preloader.wake()
 
     def _dispatch(self, links: _Connections) -> Result:
-        self._count_credits(links)
-        limit = min(self.config.dispatch_batch, sum(credit.left for credit in self._credits))
+        self._fleet.look(links.ledger, links.live_states, list(self._held), now=self.clock.monotonic())
+        limit = min(self.config.dispatch_batch, sum(self._fleet.pools.totals()))
         if limit == 0 or not self._held:
             links.publisher.poll(0)
             self._acknowledge(links)
             return Result(0, self.config.dispatch_tick_ms / 1000)
         self._tick += 1
         popped = links.hot_tier.pop(
-            self._held, self._limits, lead_ms=self.config.dispatch_lead_ms, tick=self._tick, limit=limit
+            self._held,
+            self._fleet.limits,
+            self._fleet.pools,
+            lead_ms=self.config.dispatch_lead_ms,
+            tick=self._tick,
+            limit=limit,
         )
-        identities = sorted({i for group in popped.by_shard.values() for i in group} | set(self._again))
-        self._again = []
-        if identities:
+        again, self._again = self._again, {}
+        did = sum(len(group) for group in popped.by_shard.values()) + len(again)
+        if did:
             faults.point("dispatcher.popped")
-            self._send(links, popped, identities)
+            self._send(links, popped, again)
         links.publisher.poll(0)
         self._acknowledge(links)
-        return Result(len(identities), self._pause(popped, len(identities)))
+        return Result(did, self._pause(popped, did))
 
-    def _count_credits(self, links: _Connections) -> None:
-        now = self.clock.monotonic()
-        if now - self._counted_at < _CREDITS_EVERY_SECONDS:
-            return
-        self._counted_at = now
-        share = len(self._held) / ids.SHARDS
-        self._credits = self._counter.count(
-            links.live_states.read(), store.outstanding_by_worker(links.ledger), share=share
-        )
-        self._limits.count(store.limited_tenants(links.ledger), now=now, share=share)
-        CREDIT.set(sum(credit.left for credit in self._credits))
-
-    def _send(self, links: _Connections, popped: Popped, identities: list[bytes]) -> None:
-        workers = credits.assign(len(identities), self._credits)
-        answered: list[Dispatched] = []
-        for _, positions in ids.by_day(identities):
-            rows = store.dispatch(
-                links.ledger,
-                [identities[p] for p in positions],
-                [workers[p] for p in positions],
-                window_ms=self.config.dispatch_lead_ms + _WINDOW_SLACK_MS,
-                held=self._held,
-                retries=self._budget.room(now=self._began, share=len(self._held) / ids.SHARDS),
-            )
-            self._budget.spend((row for row in rows if row.status == Status.DISPATCHED), now=self._began)
-            answered += rows
+    def _send(self, links: _Connections, popped: Popped, again: dict[bytes, int]) -> None:
+        outcome = self._sending.send(links.ledger, popped, again, self._held, now=self._began)
         faults.point("dispatcher.committed")
-        sent = [row for row in answered if row.status == Status.DISPATCHED]
         confirmations = publisher.publish(
             links.publisher,
-            sent,
-            {credit.worker_id: credit.inbox for credit in self._credits},
+            [row for row in outcome.answered if row.status == Status.DISPATCHED],
+            {credit.worker_id: credit.inbox for credit in self._fleet.pools.credits},
             epoch=max(self._held.values()),
             records_each=self.config.message_records,
         )
         faults.point("dispatcher.published")
-        unsettled = set(identities) - {row.id for row in answered}
+        self._sending.put_aside(links.ledger, popped, self._held)
         self._pending.append(
             _Tick(
                 number=self._tick,
                 shards={shard: self._held[shard] for shard in popped.by_shard},
                 confirmations=confirmations,
-                unsettled=unsettled,
+                unsettled=outcome.unsettled,
                 began=self.clock.monotonic(),
             )
         )
-        self._spend(sent)
-        self._note(links, answered)
-
-    def _spend(self, sent: list[Dispatched]) -> None:
-        """Count what was sent against credits and limits until they are counted afresh."""
-        self._limits.spend(sent)
-        spent: dict[int, int] = {}
-        for row in sent:
-            assert row.worker_id is not None
-            spent[row.worker_id] = spent.get(row.worker_id, 0) + 1
-        for credit in self._credits:
-            credit.left = max(0, credit.left - spent.get(credit.worker_id, 0))
-        self._credits.sort(key=lambda credit: -credit.left)
+        self._note(links, outcome.answered)
 
     def _note(self, links: _Connections, answered: list[Dispatched]) -> None:
         """Metrics, the feed, and what a refusal asks for."""
@@ -274,9 +238,7 @@ class Dispatcher:
             if tick.unsettled:
                 # Locked by another transaction a moment ago: those that still wait go with the next tick.
                 still = store.still_preloaded(links.ledger, sorted(tick.unsettled))
-                self._again += sorted(i for i in still if ids.shard(i) in self._held)
-                if still:
-                    tick.unsettled = still
+                self._again.update({i: tick.unsettled[i] for i in still if ids.shard(i) in self._held})
             landed += [(shard, epoch, tick.number) for shard, epoch in tick.shards.items()]
         self._pending = waiting
         if landed:

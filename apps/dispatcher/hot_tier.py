@@ -11,9 +11,10 @@ from typing import cast
 
 import redis
 
+from apps.dispatcher.pools import NoBounds, Pools
 from apps.dispatcher.tenant_limits import NO_LIMIT, TenantLimits
 from apps.executions import ids
-from apps.executions.rows import Preloaded
+from apps.executions.rows import Preloaded, Queue
 from chronoweb.runtime import redis_client
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.errors import LeadershipLost
@@ -26,9 +27,12 @@ _POP = (Path(__file__).parent / "lua" / "pop.lua").read_text()
 
 @dataclass
 class Popped:
-    """What one tick took out: ids by shard, and how long until the next is due (None: nothing is waiting)."""
+    """What one tick took out: ids by shard and by (class, pool), and how long until the next is due (None: nothing is
+    waiting).
+    """
 
     by_shard: dict[int, list[bytes]] = field(default_factory=dict)
+    by_pool: dict[tuple[int, int], list[bytes]] = field(default_factory=dict)
     next_due_ms: float | None = None
 
 
@@ -41,14 +45,14 @@ class HotTier:
         self._clock = clock
         self._wakeups: redis.client.PubSub | None = None
         self._pop = client.register_script(_POP)
-        # Tenants that the last call named as due soon: the keys that the next call must pass.
+        # Members that the last call named as due soon: the keys that the next call must pass.
         self._due_soon: dict[int, list[tuple[int, str]]] = {}
 
     def key(self, shard: int, name: str) -> str:
         return f"{self._prefix}{{{shard}}}:{name}"
 
-    def entries_key(self, shard: int, class_index: int, tenant: str) -> str:
-        return self.key(shard, f"z:{class_index}:{tenant}")
+    def entries_key(self, shard: int, class_index: int, member: str) -> str:
+        return self.key(shard, f"z:{class_index}:{member}")
 
     @property
     def wake_channel(self) -> str:
@@ -59,30 +63,30 @@ class HotTier:
     def add(self, entries: Iterable[Preloaded]) -> int:
         """Add entries, or move them to their new score; one round trip, idempotent. Returns how many were given."""
         now = redis_client.now_ms(self._redis)
-        groups: dict[tuple[int, int, bytes], list[tuple[float, bytes]]] = {}
+        groups: dict[tuple[int, int, bytes, int], list[tuple[float, bytes]]] = {}
         for entry in entries:
-            group = (ids.shard(entry.id), entry.class_index, entry.tenant_id)
+            group = (ids.shard(entry.id), entry.class_index, entry.tenant_id, entry.route_id)
             groups.setdefault(group, []).append((now + entry.due_in_ms, entry.id))
         if not groups:
             return 0
         pipeline = self._redis.pipeline(transaction=False)
-        for (shard, class_index, tenant_bytes), pairs in groups.items():
-            tenant = tenant_bytes.hex()
+        for (shard, class_index, tenant, route), pairs in groups.items():
+            member = member_name(tenant, route)
             flat = [value for pair in pairs for value in pair]
-            pipeline.execute_command("ZADD", self.entries_key(shard, class_index, tenant), *flat)
-            pipeline.execute_command("ZADD", self.key(shard, f"ring:{class_index}"), "LT", min(pairs)[0], tenant)
+            pipeline.execute_command("ZADD", self.entries_key(shard, class_index, member), *flat)
+            pipeline.execute_command("ZADD", self.key(shard, f"ring:{class_index}"), "LT", min(pairs)[0], member)
         pipeline.publish(self.wake_channel, b"")
         pipeline.execute()
         return sum(len(pairs) for pairs in groups.values())
 
-    def counts(self, pairs: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
-        """Entries waiting of each (class, tenant)."""
+    def counts(self, queues: Sequence[Queue]) -> dict[Queue, int]:
+        """Entries waiting of each queue."""
         pipeline = self._redis.pipeline(transaction=False)
-        for class_index, tenant in pairs:
+        for class_index, tenant, route in queues:
             for shard in range(ids.SHARDS):
-                pipeline.zcard(self.entries_key(shard, class_index, tenant.hex()))
+                pipeline.zcard(self.entries_key(shard, class_index, member_name(tenant, route)))
         cards = pipeline.execute()
-        return {pair: sum(cards[n * ids.SHARDS : (n + 1) * ids.SHARDS]) for n, pair in enumerate(pairs)}
+        return {queue: sum(cards[n * ids.SHARDS : (n + 1) * ids.SHARDS]) for n, queue in enumerate(queues)}
 
     def memory(self) -> tuple[float, str]:
         """(used memory ÷ maxmemory, 0.0 when there is no limit; the policy once it is full)."""
@@ -126,23 +130,36 @@ class HotTier:
 
     # ---- the dispatcher's side ----
 
-    def pop(self, held: Mapping[int, int], limits: TenantLimits, *, lead_ms: int, tick: int, limit: int) -> Popped:
+    def pop(
+        self,
+        held: Mapping[int, int],
+        limits: TenantLimits,
+        pools: Pools | None = None,
+        *,
+        lead_ms: int,
+        tick: int,
+        limit: int,
+    ) -> Popped:
         """Take what is due within the lead, at most about `limit`, into flight; one round trip for all shards.
 
-        held: shard → epoch of the shards to pop. Raises LeadershipLost when one has seen a higher epoch.
+        held: shard → epoch of the shards to pop. pools: what workers have room for; None: for anything. Raises
+        LeadershipLost when a shard has seen a higher epoch.
         """
+        pools = pools or NoBounds()
         shards = sorted(held)
         share = max(1, -(-limit // len(shards)))
         # With fewer credits than shards, the shards take turns.
         turn = [shards[(tick + n) % len(shards)] for n in range(min(limit, len(shards)))]
-        rooms = limits.for_shards(turn)
+        most = limits.for_shards(turn)
+        named = {shard: self._named(shard, limits, most[shard], pools) for shard in turn}
+        rooms = pools.rooms()
+        totals = pools.totals()
         pipeline = self._redis.pipeline(transaction=False)
-        for shard in turn:
-            named = [
-                (c, tenant, limits.weight(tenant), rooms[shard].get(tenant, NO_LIMIT))
-                for c, tenant in self._due_soon.get(shard, [])
-            ]
-            self._queue_pop(pipeline, shard, named, [held[shard], lead_ms, _flight(held[shard], tick), share])
+        for place, shard in enumerate(turn):
+            parts = [_part(room, place, len(turn)) for room in totals]
+            parts += [len(rooms), *(_part(room, place, len(turn)) for pool in rooms for room in pool)]
+            call: tuple[int | str, ...] = (held[shard], lead_ms, _flight(held[shard], tick), share, _NAME_AHEAD_MS)
+            self._queue_pop(pipeline, shard, named[shard], (*call, *parts))
         popped = Popped()
         for shard, reply in zip(turn, pipeline.execute(), strict=True):
             if reply[0] == -2:
@@ -150,30 +167,44 @@ class HotTier:
             self._take(popped, shard, reply)
         return popped
 
+    def _named(
+        self, shard: int, limits: TenantLimits, most: Mapping[str, int], pools: Pools
+    ) -> list[tuple[int, str, int, int, int]]:
+        """(class, member, weight, most of its tenant, pool) of what is due soon and has somewhere to go."""
+        named = []
+        for class_index, member in self._due_soon.get(shard, []):
+            tenant, _, route = member.partition(".")
+            pool = pools.pool_of(tenant, int(route or 0))
+            if pool is not None:
+                named.append((class_index, member, limits.weight(tenant), most.get(tenant, NO_LIMIT), pool))
+        return named
+
     def _queue_pop(
         self,
         pipeline: "redis.client.Pipeline",
         shard: int,
-        named: list[tuple[int, str, int, int]],
-        arguments: list[int | str],
+        named: list[tuple[int, str, int, int, int]],
+        arguments: Sequence[int | str],
     ) -> None:
         keys = [
             self.key(shard, "epoch"),
             self.key(shard, "inflight"),
             *(self.key(shard, f"ring:{c}") for c in range(CLASSES)),
-            *(self.entries_key(shard, c, tenant) for c, tenant, _, _ in named),
+            *(self.entries_key(shard, one[0], one[1]) for one in named),
         ]
         flat = [value for one in named for value in one]
-        self._pop(keys=keys, args=[*arguments, _NAME_AHEAD_MS, *flat], client=pipeline)
+        self._pop(keys=keys, args=[*arguments, *flat], client=pipeline)
 
     def _take(self, popped: Popped, shard: int, reply: list[bytes]) -> None:
         wait = float(reply[0])
         if wait >= 0 and (popped.next_due_ms is None or wait < popped.next_due_ms):
             popped.next_due_ms = wait
-        if reply[1]:
-            popped.by_shard[shard] = _split(reply[1])
-        names = [name.decode().split(":", 1) for name in reply[2].split(b",") if name]
-        self._due_soon[shard] = [(int(c), tenant) for c, tenant in names]
+        names = [name.decode().split(":", 1) for name in reply[1].split(b",") if name]
+        self._due_soon[shard] = [(int(c), member) for c, member in names]
+        for class_index, pool, blob in zip(reply[2::3], reply[3::3], reply[4::3], strict=True):
+            identities = _split(blob)
+            popped.by_shard.setdefault(shard, []).extend(identities)
+            popped.by_pool.setdefault((int(class_index), int(pool)), []).extend(identities)
 
     def landed(self, done: Iterable[tuple[int, int, int]]) -> None:
         """Ticks whose work is confirmed (shard, epoch, tick): they need not be looked at after a crash."""
@@ -225,7 +256,8 @@ class HotTier:
         pipeline = self._redis.pipeline(transaction=False)
         for entry in entries:
             shard = ids.shard(entry.id)
-            pipeline.zscore(self.entries_key(shard, entry.class_index, entry.tenant_id.hex()), entry.id)
+            member = member_name(entry.tenant_id, entry.route_id)
+            pipeline.zscore(self.entries_key(shard, entry.class_index, member), entry.id)
         absent = [e.id for e, score in zip(entries, pipeline.execute(), strict=True) if score is None]
         flying: set[bytes] = set()
         for shard in {ids.shard(i) for i in absent}:
@@ -242,6 +274,16 @@ class HotTier:
                 for tenant in ring:
                     total += self._redis.zcard(self.entries_key(shard, class_index, tenant.decode()))
         return total
+
+
+def member_name(tenant: bytes, route: int) -> str:
+    """What stands in a ring for a tenant's work with a route."""
+    return f"{tenant.hex()}.{route}" if route else tenant.hex()
+
+
+def _part(room: int, place: int, places: int) -> int:
+    """A shard's part of a room; places go round, and the remainder with them."""
+    return room // places + (place < room % places)
 
 
 def _flight(epoch: int, tick: int) -> str:

@@ -37,7 +37,11 @@ def recover(connection: psycopg.Connection, hot_tier: HotTier, held: Mapping[int
 
 def _settle(connection: psycopg.Connection, hot_tier: HotTier, identities: list[bytes]) -> int:
     found = store.states_of(connection, identities)
-    waiting = [Preloaded(w.id, w.due_in_ms, w.class_index, w.tenant_id) for w in found if w.status == Status.PRELOADED]
+    waiting = [
+        Preloaded(w.id, w.due_in_ms, w.class_index, w.tenant_id, w.route_id)
+        for w in found
+        if w.status == Status.PRELOADED
+    ]
     hot_tier.add(waiting)
     unsure = [(w.id, w.token) for w in found if w.status == Status.DISPATCHED]
     store.reclaim(

@@ -11,6 +11,8 @@ from math import ceil
 from apps.executions.rows import Dispatched, TenantLimit
 
 NO_LIMIT = -1
+EXACT_BELOW = 16
+"""Smaller limits of concurrency hold exactly, however many dispatchers there are; others within a tick."""
 _BURST_SECONDS = 1.0
 
 
@@ -21,6 +23,7 @@ class _Budget:
     weight: int
     concurrent: float | None
     tokens: float | None
+    most: int | None = None
 
     def left(self) -> int:
         limits = [limit for limit in (self.concurrent, self.tokens) if limit is not None]
@@ -42,9 +45,8 @@ class TenantLimits:
         for limit in limits:
             tenant = limit.tenant_id.hex()
             concurrent = None if limit.max_concurrent is None else (limit.max_concurrent - limit.outstanding) * share
-            budgets[tenant] = _Budget(
-                limit.weight, concurrent, self._refill(tenant, limit.rate_limit_rps, elapsed, share)
-            )
+            tokens = self._refill(tenant, limit.rate_limit_rps, elapsed, share)
+            budgets[tenant] = _Budget(limit.weight, concurrent, tokens, limit.max_concurrent)
         self._budgets = budgets
 
     def _refill(self, tenant: str, rate: int | None, elapsed: float, share: float) -> float | None:
@@ -58,6 +60,14 @@ class TenantLimits:
         """Turns of a tenant (hex) for each turn of a plain one."""
         budget = self._budgets.get(tenant)
         return 1 if budget is None else budget.weight
+
+    def exact(self) -> dict[str, int]:
+        """Tenants (hex) whose limit of concurrency holds exactly, with it."""
+        return {
+            tenant: budget.most
+            for tenant, budget in self._budgets.items()
+            if budget.most is not None and budget.most < EXACT_BELOW
+        }
 
     def for_shards(self, shards: Sequence[int]) -> dict[int, Mapping[str, int]]:
         """Shard → tenant (hex) → most to pop there; together no more than each tenant's budget.

@@ -130,8 +130,23 @@ class TaskVersionAdmin(ReadOnlyAdmin):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    list_display = ("__str__", "state", "host", "process_id", "slots", "started_at", "heartbeat_at", "lease_expires_at")
+    list_display = (
+        *("__str__", "state", "host", "process_id", "slots", "classes", "carries", "kept_for"),
+        *("started_at", "heartbeat_at", "lease_expires_at"),
+    )
     list_filter = ("state",)
+
+    @admin.display(description="critical, standard, bulk in use / own")
+    def classes(self, worker: Worker) -> str:
+        return ", ".join(f"{used} / {own}" for used, own in worker.by_class)
+
+    @admin.display(description="labels")
+    def carries(self, worker: Worker) -> str:
+        return ", ".join(worker.labels)
+
+    @admin.display(description="only for")
+    def kept_for(self, worker: Worker) -> str:
+        return "" if worker.tenant_id is None else str(worker.tenant_id)
 
 
 @admin.register(Lease)

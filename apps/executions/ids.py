@@ -14,20 +14,28 @@ LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def new_id(scheduled_ms: int, entropy: bytes | None = None) -> bytes:
+def new_id(scheduled_ms: int, entropy: bytes | None = None, *, of: bytes | None = None) -> bytes:
     """16 bytes of a UUIDv7 for an execution scheduled at `scheduled_ms` (ms since the epoch, UTC).
 
-    entropy: 10 random bytes, for callers that draw many at once.
+    entropy: 10 random bytes, for callers that draw many at once. of: the task's id; its mark takes the place of the
+    first 12 random bits, 62 are left.
     """
     r = entropy or os.urandom(10)
+    if of is not None:
+        r = of[14:16] + r[2:]
     return scheduled_ms.to_bytes(6, "big") + bytes((0x70 | (r[0] & 15), r[1], 0x80 | (r[2] & 0x3F))) + r[3:10]
 
 
-def new_ids(scheduled_ms: Iterable[int]) -> list[bytes]:
-    """One id for each instant (ms since the epoch); the randomness is drawn in one system call."""
+def new_ids(scheduled_ms: Iterable[int], *, of: bytes | None = None) -> list[bytes]:
+    """One id for each instant (ms since the epoch); the randomness is drawn in one system call. of: as in new_id."""
     instants = list(scheduled_ms)
     random = os.urandom(10 * len(instants))
-    return [new_id(ms, random[10 * n : 10 * n + 10]) for n, ms in enumerate(instants)]
+    return [new_id(ms, random[10 * n : 10 * n + 10], of=of) for n, ms in enumerate(instants)]
+
+
+def task_mark(identity: bytes) -> int:
+    """12 bits that executions of a task share; other tasks may have the same. A hint for routing, never a key."""
+    return (identity[6] & 15) << 8 | identity[7]
 
 
 def milliseconds(identity: bytes) -> int:

@@ -15,6 +15,14 @@ ROLE = 42_000
 MEMBER = 42_002
 """Class of the locks of those who share the shards; the object is derived from the holder."""
 
+TENANT = 42_003
+"""Class of the locks under which dispatchers count what a tenant has outstanding; the object is derived from its id."""
+
+
+def tenant_object(tenant: UUID) -> int:
+    """The lock's object number of a tenant (31 bits). Two that share it only wait for each other."""
+    return tenant.int & 0x7FFF_FFFF
+
 
 def member_object(holder: UUID) -> int:
     """The lock's object number of a holder (31 bits)."""

@@ -7,6 +7,7 @@ of the table they point to.
 from typing import Any
 from uuid import UUID
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
@@ -82,6 +83,7 @@ class Execution(models.Model):
     queue_seconds = models.IntegerField(
         null=True, help_text="how long after run_at it may be dispatched; NULL: for ever"
     )
+    route_id = models.IntegerField(default=0, db_default=0, help_text="which labels its worker must carry; 0: none")
     traceparent = models.TextField(null=True)
     payload = models.JSONField(null=True, help_text="parameters; NULL: the version's own")
     result = models.JSONField(null=True)
@@ -229,6 +231,35 @@ class SlotWaiter(models.Model):
         return f"{self.execution_id} waits for {self.key}"
 
 
+class Route(models.Model):
+    """A set of labels that work requires of its worker. Never changed: the number stands for them in the hot path."""
+
+    id = models.AutoField(primary_key=True)
+    labels = ArrayField(models.TextField(), unique=True, help_text="sorted")
+
+    class Meta:
+        db_table = "routes"
+
+    def __str__(self) -> str:
+        return ", ".join(self.labels)
+
+
+class RouteWaiter(models.Model):
+    """An execution that waits for a live worker with its labels."""
+
+    pk = models.CompositePrimaryKey("route_id", "tenant_id", "scheduled_at", "execution_id")
+    route_id = models.IntegerField()
+    tenant_id = models.UUIDField()
+    scheduled_at = models.DateTimeField()
+    execution_id = models.UUIDField()
+
+    class Meta:
+        db_table = "route_waiters"
+
+    def __str__(self) -> str:
+        return f"{self.execution_id} waits for route {self.route_id}"
+
+
 class StandingHold(models.Model):
     """A flag that the dispatch UPDATE reads: this task, tenant or (nil UUID) the whole fleet may not dispatch."""
 
@@ -341,6 +372,14 @@ class Worker(models.Model):
     host = models.TextField()
     process_id = models.IntegerField()
     slots = models.IntegerField()
+    class_slots = ArrayField(
+        models.IntegerField(), default=list, db_default=[], help_text="slots of critical, standard, bulk work's own"
+    )
+    class_used = ArrayField(
+        models.IntegerField(), default=list, db_default=[], help_text="slots in use by critical, standard, bulk work"
+    )
+    labels = ArrayField(models.TextField(), default=list, db_default=[])
+    tenant_id = models.UUIDField(null=True, help_text="the only tenant that it serves")
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()
     lease_expires_at = models.DateTimeField(help_text="by the database's clock")
@@ -357,6 +396,15 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"worker-{self.id}"
+
+    @property
+    def by_class(self) -> list[tuple[int, int]]:
+        """(slots in use, slots of its own) of critical, standard and bulk work; none in use before the first heartbeat.
+
+        Empty for a worker of a version that did not say so.
+        """
+        used = self.class_used or [0] * len(self.class_slots)
+        return list(zip(used, self.class_slots, strict=False))
 
 
 class IdempotencyKey(models.Model):

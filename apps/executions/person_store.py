@@ -96,6 +96,7 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
             "overlap": int(plan["overlap"]),
             "slot_key": plan["slot_key"],
             "queue_seconds": plan["queue_seconds"],
+            "route_id": plan["route_id"],
             "actor": actor,
         }
         written += len(connection.execute(named_sql("rewrite_pending", day), parameters).fetchall())

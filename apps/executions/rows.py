@@ -29,6 +29,15 @@ class NewExecution:
     hold: Hold = Hold.NONE
     rerun_of: bytes | None = None
     queue_seconds: int | None = None
+    route_id: int = 0
+
+
+class Queue(NamedTuple):
+    """What the hot tier keeps apart: work of one class, tenant and route (the labels that its workers must carry)."""
+
+    class_index: int
+    tenant_id: bytes
+    route_id: int = 0
 
 
 class Preloaded(NamedTuple):
@@ -38,6 +47,7 @@ class Preloaded(NamedTuple):
     due_in_ms: float
     class_index: int
     tenant_id: bytes
+    route_id: int = 0
 
 
 class Dispatched(NamedTuple):
@@ -89,6 +99,7 @@ class Whereabouts(NamedTuple):
     class_index: int
     tenant_id: bytes
     due_in_ms: float
+    route_id: int = 0
 
 
 class Claimed(NamedTuple):
@@ -107,6 +118,7 @@ class Claimed(NamedTuple):
     idempotency_key: str
     left_behind: str | None = None
     """An earlier attempt's checkpoint as JSON text; empty: it said something and left none; None: neither."""
+    class_index: int = 1
 
 
 class VersionRow(NamedTuple):

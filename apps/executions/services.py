@@ -110,7 +110,7 @@ def _attempts(execution: Execution) -> int:
 
 
 def _rerun_of(execution: Execution, now_ms: int) -> NewExecution:
-    identity = ids.new_id(now_ms)
+    identity = ids.new_id(now_ms, of=execution.task_id.bytes)
     return NewExecution(
         id=identity,
         scheduled_us=now_ms * 1000,
@@ -129,6 +129,7 @@ def _rerun_of(execution: Execution, now_ms: int) -> NewExecution:
         payload=None if execution.payload is None else json.dumps(execution.payload).encode(),
         rerun_of=execution.id.bytes,
         queue_seconds=execution.queue_seconds,
+        route_id=execution.route_id,
     )
 
 

@@ -6,7 +6,7 @@ dies, and is still subject to cancel, pause and edit, which the claim looks at.
 
 import heapq
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from apps.worker.envelope import Record
 
@@ -34,21 +34,27 @@ class Backlog:
                     self._known.add((identity, token))
                     heapq.heappush(heap, (run_at_us, identity, token))
 
-    def take(self, until_us: int, limit: int) -> list[Waiting]:
-        """At most `limit` executions that are due by `until_us`."""
+    def take(self, until_us: int, rooms: Sequence[int]) -> list[Waiting]:
+        """What is due by `until_us`, of each class at most its room."""
         taken: list[Waiting] = []
         with self._lock:
-            for heap in self._classes:
-                while heap and len(taken) < limit and heap[0][0] <= until_us:
+            for heap, room in zip(self._classes, rooms, strict=True):
+                for _ in range(room):
+                    if not heap or heap[0][0] > until_us:
+                        break
                     taken.append(heapq.heappop(heap))
             self._known.difference_update((identity, token) for _, identity, token in taken)
         return taken
 
-    def next_due_us(self) -> int | None:
-        """When the first of them is due; None when there is none."""
+    def next_due_us(self, rooms: Sequence[int]) -> int | None:
+        """When the first of them is due whose class has room; None when there is none."""
         with self._lock:
-            heads = [heap[0][0] for heap in self._classes if heap]
+            heads = [heap[0][0] for heap, room in zip(self._classes, rooms, strict=True) if heap and room > 0]
         return min(heads) if heads else None
+
+    def waiting(self, class_index: int) -> int:
+        """How many of a class there are, due or not."""
+        return len(self._classes[class_index])
 
     def clear(self) -> list[Waiting]:
         """Everything, to be given back."""

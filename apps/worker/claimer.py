@@ -1,4 +1,4 @@
-"""Claims, in batches, no more than can start within moments, and hands it to the starter.
+"""Claims, in batches, no more of each class than can start within moments, and hands it to the starter.
 
 What the ledger refuses (held, to be cancelled, moved on) is given back, uncounted.
 """
@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from apps.executions import feed, ids, store
 from apps.executions.rows import Claimed
 from apps.worker.backlog import Backlog, Waiting
+from apps.worker.class_slots import CLASSES, CRITICAL, Lending
 from apps.worker.jobs import Assignment
 from apps.worker.ledger_thread import LedgerThread
 from apps.worker.starter import Starter
@@ -27,6 +28,7 @@ _WITHIN_SECONDS = 0.05
 _BATCH = 1000
 _LONGEST_WAIT_SECONDS = 0.05
 _FULL_WAIT_SECONDS = 0.02
+_SHORTEST_WAIT_SECONDS = 0.0001
 
 CLAIMED = Counter("chronoweb_claimed_total", "Attempts begun")
 GIVEN_BACK = Counter("chronoweb_given_back_total", "Executions received and given back unclaimed")
@@ -44,18 +46,22 @@ class Claimer(LedgerThread):
         clock: DatabaseClock,
         backlog: Backlog,
         starter: Starter,
-        capacity: Callable[[float], int],
+        capacity: Callable[[float, int], int],
+        lending: Lending,
         versions: Versions,
         running: dict[tuple[bytes, int], Claimed],
     ) -> None:
         super().__init__("claimer", url)
-        self.claimed = 0
+        self.claimed = [0] * CLASSES
+        """Executions begun since the start, by class."""
         self._worker_id = worker_id
         self._ahead_us = config.claim_ahead_ms * 1000
         self._clock = clock
         self._backlog = backlog
         self._starter = starter
         self._capacity = capacity
+        self._lending = lending
+        self._rooms = [0] * CLASSES
         self._versions = versions
         self._running = running
         self._held: list[Waiting] = []
@@ -82,20 +88,26 @@ class Claimer(LedgerThread):
         return self._held
 
     def _take(self) -> list[Waiting]:
-        room = min(_BATCH, self._capacity(_WITHIN_SECONDS) - len(self._starter))
-        if room <= 0:
-            return []
-        taken = self._backlog.take(self._clock.now_us() + self._ahead_us, room)
+        if self._backlog.waiting(CRITICAL):
+            self._lending.critical_seen()
+        left = _BATCH
+        for class_index in range(CLASSES):
+            room = self._capacity(_WITHIN_SECONDS, class_index) - self._starter.waiting(class_index)
+            self._rooms[class_index] = max(0, min(left, room))
+            left -= self._rooms[class_index] if self._backlog.waiting(class_index) else 0
+        taken = self._backlog.take(self._clock.now_us() + self._ahead_us, self._rooms)
         # Delivered again while it runs: a claim would succeed once more, and run it twice.
         return [waiting for waiting in taken if (waiting[1], waiting[2]) not in self._running]
 
     def _pause(self) -> float:
-        due = self._backlog.next_due_us()
+        # What a class has no room for: the end of an attempt wakes us, but not the end of critical work, after which
+        # bulk has more.
+        full = any(room == 0 and self._backlog.waiting(c) for c, room in enumerate(self._rooms))
+        longest = _FULL_WAIT_SECONDS if full else _LONGEST_WAIT_SECONDS
+        due = self._backlog.next_due_us(self._rooms)
         if due is None:
-            return _LONGEST_WAIT_SECONDS
-        wait = (due - self._ahead_us - self._clock.now_us()) / 1e6
-        # Due already and not taken: no room. The end of an attempt wakes us.
-        return _FULL_WAIT_SECONDS if wait <= 0 else min(_LONGEST_WAIT_SECONDS, wait)
+            return longest
+        return min(longest, max(_SHORTEST_WAIT_SECONDS, (due - self._ahead_us - self._clock.now_us()) / 1e6))
 
     def _claim(self, connection: psycopg.Connection, batch: list[Waiting]) -> None:
         batch.sort(key=lambda waiting: waiting[1])
@@ -109,8 +121,8 @@ class Claimer(LedgerThread):
         self._versions.load_secrets(connection, got)
         for claimed in got:
             self._running[claimed.id, claimed.token] = claimed
+            self.claimed[claimed.class_index] += 1
         self._starter.add(self._assignments(connection, got))
-        self.claimed += len(got)
         CLAIMED.inc(len(got))
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed in got)
         if len(got) < len(batch):

@@ -7,13 +7,16 @@ leave a checkpoint, the rest is given back uncounted. A second signal ends the g
 
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prometheus_client import Counter
 
 from apps.executions import store
+from apps.executions.labels import read_worker_labels
 from apps.worker import presence
-from apps.worker.envelope import WORKER_HEADER, EnvelopeError, decode
+from apps.worker.class_slots import CRITICAL, ClassSlots
+from apps.worker.envelope import WORKER_HEADER, Envelope, EnvelopeError, decode
 from apps.worker.jobs import Assignment
 from apps.worker.parts import Parts
 from chronoweb.runtime import faults, postgres, transport
@@ -43,6 +46,7 @@ class Worker:
     addresses: Addresses
     stop: Stop
     slots: int
+    labels: Sequence[str] = ()
     name: str = NAME
     _parts: Parts | None = None
 
@@ -105,24 +109,30 @@ class Worker:
     def _registered(self) -> Parts:
         if self._parts is not None:
             return self._parts
-        worker_id, connection = presence.register(self.addresses, self.config, slots=self.slots)
+        slots = ClassSlots.split(
+            self.slots,
+            standard_percent=self.config.standard_slots_percent,
+            bulk_percent=self.config.bulk_slots_percent,
+            reserve_percent=self.config.critical_reserve_percent,
+        )
+        identity, connection = presence.register(self.addresses, self.config, slots=slots, labels=self.labels)
         try:
             parts = Parts(
-                worker_id=worker_id,
+                identity=identity,
                 connection=connection,
                 config=self.config,
                 addresses=self.addresses,
-                slots=self.slots,
+                slots=slots,
                 given_up=self._give_up,
             )
         except Exception:
-            store.stop_worker(connection, worker_id=worker_id)
+            store.stop_worker(connection, worker_id=identity.worker_id)
             connection.close()
             raise
         parts.start()
         self._parts = parts
-        threading.current_thread().name = f"worker-{worker_id}"
-        logger.info("worker registered", extra={"action": "worker.registered", "worker": worker_id})
+        threading.current_thread().name = f"worker-{parts.id}"
+        logger.info("worker registered", extra={"action": "worker.registered", "worker": parts.id})
         return parts
 
     def _take(self, parts: Parts, message: transport.Incoming) -> int:
@@ -133,12 +143,23 @@ class Worker:
             logger.error("a message was dropped", extra={"action": "worker.unreadable", "error": str(error)})
             return 0
         if message.headers.get(WORKER_HEADER) != str(parts.id):
-            identities, tokens = [record[0] for record in envelope.records], [record[1] for record in envelope.records]
-            with postgres.connect("worker-adopt", url=self.addresses.database_url) as ledger:
-                store.adopt(ledger, identities, tokens, worker_id=parts.id)
+            self._adopt(parts, envelope)
+        if message.class_index == CRITICAL:
+            parts.lending.critical_seen()
         parts.backlog.add(message.class_index, envelope.records)
         RECEIVED.inc(len(envelope.records))
         return len(envelope.records)
+
+    def _adopt(self, parts: Parts, envelope: Envelope) -> None:
+        """Take what was sent to another worker's inbox; what this one may not run goes back at once."""
+        identities, tokens = [record[0] for record in envelope.records], [record[1] for record in envelope.records]
+        with postgres.connect("worker-adopt", url=self.addresses.database_url) as ledger:
+            store.adopt(ledger, identities, tokens, worker_id=parts.id)
+            found = store.unfit(ledger, identities, labels=parts.carried(), tenant=parts.identity.tenant)
+        unfit = set(found).intersection(zip(identities, tokens, strict=True))
+        if unfit:
+            parts.giving_back.now(sorted(unfit))
+            envelope.records[:] = [record for record in envelope.records if record[:2] not in unfit]
 
     def _give_up(self, why: str) -> None:
         """This worker is no longer believed: whatever it still runs is somebody else's. Stop without a grace."""
@@ -154,6 +175,13 @@ class Worker:
         self.stop.requested.set()
 
 
-def build(config: Config, addresses: Addresses, stop: Stop, *, slots: int) -> Worker:
-    """A worker that registers as soon as PostgreSQL lets it."""
-    return Worker(config, addresses, stop, slots)
+def build(
+    config: Config, addresses: Addresses, stop: Stop, *, slots: int, labels: Sequence[str] | None = None
+) -> Worker:
+    """A worker that registers as soon as PostgreSQL lets it. labels: instead of those that the settings give.
+
+    Raises ConfigurationError for a label that is none.
+    """
+    labels = config.worker_labels if labels is None else labels
+    read_worker_labels(labels)
+    return Worker(config, addresses, stop, slots, labels)

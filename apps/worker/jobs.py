@@ -36,6 +36,7 @@ class Assignment:
     total_is_nearer: bool = False
     """Whether timeout_seconds is what is left of total_seconds, and not the limit of one attempt."""
     idempotent: bool = True
+    class_index: int = 1
     webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
 
 

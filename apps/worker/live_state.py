@@ -4,29 +4,35 @@ It is a hint that may be lost: who holds what stands in PostgreSQL.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import redis
+
+from apps.worker.class_slots import CLASSES
 
 _REPORT = (Path(__file__).parent / "lua" / "report.lua").read_text()
 
 
 @dataclass(frozen=True)
 class LiveState:
-    """One worker's word. claimed: executions begun since it started; inbox: where messages reach it.
+    """One worker's word; figures by class of work. claimed: executions begun since it started; slots: the most that it
+    may use; free: those that nothing it holds is going to take; mean_run_seconds: of what it ran lately, None while
+    nothing is known.
 
-    mean_run_seconds: of what it ran lately; None while nothing is known. capabilities: what it can do and others
-    may not, such as "container".
+    inbox: where messages reach it. labels: what it carries, such as "gpu" or "container". tenant: id (hex) of the only
+    tenant that it serves.
     """
 
-    claimed: int
-    slots: int
-    mean_run_seconds: float | None
+    claimed: Sequence[int]
+    slots: Sequence[int]
+    free: Sequence[int]
+    mean_run_seconds: Sequence[float | None]
     inbox: Mapping[str, Any]
-    capabilities: tuple[str, ...] = ()
+    labels: Sequence[str] = ()
+    tenant: str | None = None
 
 
 class LiveStates:
@@ -58,9 +64,21 @@ class LiveStates:
             stamp, document = value.split(b" ", 1)
             age = now - float(stamp)
             if age <= youngest_ms:
-                fields = json.loads(document)
-                fields["capabilities"] = tuple(fields.get("capabilities", ()))
-                alive[int(name)] = (float(stamp), LiveState(**fields))
+                state = _state(json.loads(document))
+                if state is not None:
+                    alive[int(name)] = (float(stamp), state)
             elif age > 60_000:
                 self._redis.hdel(self._key, name)
         return alive
+
+
+def _state(document: dict[str, Any]) -> LiveState | None:
+    """None for a worker of another version, which says other things: it gets nothing, and nothing stops for it."""
+    names = {field.name for field in fields(LiveState)}
+    known = {name: value for name, value in document.items() if name in names}
+    try:
+        state = LiveState(**known)
+        by_class = (state.claimed, state.slots, state.free, state.mean_run_seconds)
+        return state if all(len(figures) == CLASSES for figures in by_class) else None
+    except TypeError:
+        return None

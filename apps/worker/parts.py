@@ -8,6 +8,7 @@ from apps.executions.rows import Claimed
 from apps.worker.backlog import Backlog
 from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.claimer import Claimer
+from apps.worker.class_slots import CLASSES, ClassSlots, Lending
 from apps.worker.completer import Completer
 from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.giving_back import GivingBack
@@ -16,7 +17,7 @@ from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import RunResult
 from apps.worker.live_state import LiveState
 from apps.worker.load import LoadMeter
-from apps.worker.presence import Presence
+from apps.worker.presence import Identity, Presence
 from apps.worker.recorder import Recorder
 from apps.worker.runner import Runner
 from apps.worker.second_look import SecondLook
@@ -24,6 +25,7 @@ from apps.worker.starter import Starter
 from apps.worker.versions import Versions
 from apps.worker.zombies import GivenUp
 from chronoweb.runtime.addresses import Addresses
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 
@@ -34,38 +36,41 @@ class Parts:
     def __init__(
         self,
         *,
-        worker_id: int,
+        identity: Identity,
         connection: psycopg.Connection,
         config: Config,
         addresses: Addresses,
-        slots: int,
+        slots: ClassSlots,
         given_up: GivenUp,
     ) -> None:
-        self.id = worker_id
+        self.identity = identity
+        self.id = identity.worker_id
         self.slots = slots
+        self.lending = Lending(config.bulk_lend_after_ms / 1000, SYSTEM_CLOCK)
         self.running: dict[tuple[bytes, int], Claimed] = {}
         self.clock = DatabaseClock()
         self.backlog = Backlog()
         self.versions = Versions()
         self.load = LoadMeter()
         self.circuits = CircuitReporter(CircuitTerms.of(config))
-        self.receiver = addresses.receiver(worker_id, config)
+        self.receiver = addresses.receiver(self.id, config)
         self._make_writers(addresses.database_url, given_up)
         self._make_runner(config)
         self.starter = Starter(self.runner.submit, self.clock)
         self.claimer = Claimer(
-            worker_id=worker_id,
+            worker_id=self.id,
             url=addresses.database_url,
             config=config,
             clock=self.clock,
             backlog=self.backlog,
             starter=self.starter,
             capacity=self.runner.capacity_within,
+            lending=self.lending,
             versions=self.versions,
             running=self.running,
         )
         self._make_presence(connection, config, addresses, given_up)
-        self.giving_back = GivingBack(worker_id=worker_id, url=addresses.database_url)
+        self.giving_back = GivingBack(worker_id=self.id, url=addresses.database_url)
 
     def start(self) -> None:
         """Start the threads; each is ready for what the ones after it send."""
@@ -78,6 +83,10 @@ class Parts:
             if not part.alive:
                 return type(part).__name__.lower()
         return None
+
+    def carried(self) -> list[str]:
+        """The worker's labels, and what it has found out that it can do."""
+        return sorted({*self.identity.labels, *self.runner.inline.capabilities})
 
     def _make_writers(self, url: str, given_up: GivenUp) -> None:
         self.recorder = Recorder(worker_id=self.id, url=url, running=self.running, on_zombie=given_up)
@@ -96,13 +105,14 @@ class Parts:
 
     def _make_runner(self, config: Config) -> None:
         self.runner = Runner(
-            slots=self.slots,
+            slots=self.slots.total,
+            class_slots=self.slots,
+            lending=self.lending,
             on_results=self._take_results,
             sources=HandlerSources(playground=str(settings.BASE_DIR / "playground" / "tasks.py")),
             allowed_networks=config.outbound_allowed_networks,
             commands=CommandPolicy.of(config),
             containers=ContainerPolicy.of(config, worker=self.id),
-            floor=self.slots,
             notes=self.recorder,
             cancel_grace_seconds=config.cancel_grace_seconds,
             long_seconds=config.drain_long_seconds,
@@ -115,13 +125,14 @@ class Parts:
             worker_id=self.id, runner=self.runner, running=self.running, circuits=self.circuits, clock=self.clock
         )
         self.presence = Presence(
-            worker_id=self.id,
+            identity=self.identity,
             connection=connection,
             addresses=addresses,
             config=config,
             database_clock=self.clock,
             describe=self._describe,
             measure=lambda: self.load.measure(active=len(self.running)),
+            slots_used=self.runner.used,
             each_second=look.look,
             on_lost=given_up,
         )
@@ -131,11 +142,13 @@ class Parts:
         self.completer.ended(results)
 
     def _describe(self) -> LiveState:
-        mean = self.runner.pool.estimates.overall
+        classes = range(CLASSES)
         return LiveState(
-            claimed=self.claimer.claimed,
-            slots=self.slots,
-            mean_run_seconds=mean.value if mean.count else None,
+            claimed=list(self.claimer.claimed),
+            slots=[self.slots.reach(c) for c in classes],
+            free=[max(0, self.runner.free(c) - self.backlog.waiting(c)) for c in classes],
+            mean_run_seconds=[mean.value if mean.count else None for mean in self.runner.pool.estimates.by_class],
             inbox=self.receiver.inbox() or {},
-            capabilities=self.runner.inline.capabilities,
+            labels=self.carried(),
+            tenant=self.identity.tenant,
         )

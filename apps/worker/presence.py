@@ -8,19 +8,23 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import psycopg
 import redis
 
 from apps.executions import locks, store
+from apps.executions.labels import TENANT, read_worker_labels
 from apps.executions.rows import WorkerLoad
+from apps.worker.class_slots import ClassSlots
 from apps.worker.live_state import LiveState, LiveStates
 from chronoweb.runtime import postgres, redis_client
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
+from chronoweb.runtime.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
@@ -30,22 +34,43 @@ _DEAF_SECONDS = 3.0
 _SIGN_OFF_SECONDS = 1.0
 
 
-def register(addresses: Addresses, config: Config, *, slots: int) -> tuple[int, psycopg.Connection]:
-    """A new worker id, and the direct connection that holds its lock."""
+@dataclass(frozen=True)
+class Identity:
+    """Who a worker is. labels: what it was started with. tenant: id (hex) of the only tenant that it serves."""
+
+    worker_id: int
+    labels: tuple[str, ...] = ()
+    tenant: str | None = None
+
+
+def register(
+    addresses: Addresses, config: Config, *, slots: ClassSlots, labels: Sequence[str] = ()
+) -> tuple[Identity, psycopg.Connection]:
+    """A new worker, and the direct connection that holds its lock. labels: as given, `tenant=SLUG` among them.
+
+    Raises ConfigurationError for a label that is none, and for a tenant that there is not.
+    """
+    carried, slug = read_worker_labels(labels)
     connection = postgres.connect("worker-presence", url=addresses.database_direct_url, direct=True, hot=False)
     try:
+        tenant = None if slug is None else store.tenant_of_slug(connection, slug)
+        if slug is not None and tenant is None:
+            raise ConfigurationError(f"the worker's label {TENANT}={slug} names no tenant: make it, or mend the label")
         worker_id = store.register_worker(
             connection,
             host=socket.gethostname(),
             process_id=os.getpid(),
-            slots=slots,
+            slots=slots.total,
+            class_slots=slots.own,
+            labels=carried,
+            tenant_id=tenant,
             lease_seconds=config.worker_lease_seconds,
         )
         _lock(connection, worker_id)
-    except psycopg.Error:
+    except (psycopg.Error, ConfigurationError):
         connection.close()
         raise
-    return worker_id, connection
+    return Identity(worker_id, carried, tenant.hex if tenant else None), connection
 
 
 def _lock(connection: psycopg.Connection, worker_id: int) -> bool:
@@ -60,24 +85,26 @@ class Presence:
     def __init__(
         self,
         *,
-        worker_id: int,
+        identity: Identity,
         connection: psycopg.Connection,
         addresses: Addresses,
         config: Config,
         database_clock: DatabaseClock,
         describe: Callable[[], LiveState],
         measure: Callable[[], WorkerLoad],
+        slots_used: Callable[[], Sequence[int]],
         each_second: Callable[[psycopg.Connection], None],
         on_lost: Callable[[str], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.worker_id = worker_id
+        self.worker_id = identity.worker_id
         self._connection = connection
         self._addresses = addresses
         self._config = config
         self._database_clock = database_clock
         self._describe = describe
         self._measure = measure
+        self._slots_used = slots_used
         self._each_second = each_second
         self._on_lost = on_lost
         self._clock = clock
@@ -159,6 +186,8 @@ class Presence:
                 state=state,
                 lease_seconds=self._config.worker_lease_seconds,
                 load=self._measure(),
+                class_used=self._slots_used(),
+                labels=self._describe().labels,
             )
             if state == "draining":
                 self._told_draining.set()

@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 
+from apps.worker.class_slots import CLASSES
 from apps.worker.jobs import Assignment, Job
 from chronoweb.runtime.clock import Clock
 
@@ -23,6 +24,8 @@ class Roster:
         self._handed_back: list[Assignment] = []
         self.count = 0
         """Jobs that have not ended."""
+        self.of_class = [0] * CLASSES
+        """The same, by class of work."""
 
     def add(self, assignments: Sequence[Assignment]) -> list[Job]:
         """A job for each, in order."""
@@ -31,6 +34,7 @@ class Roster:
         with self._lock:
             self.count += len(jobs)
             for job in jobs:
+                self.of_class[job.assignment.class_index] += 1
                 self._by_id.setdefault(job.assignment.execution_id, []).append(job)
         return jobs
 
@@ -47,6 +51,7 @@ class Roster:
             if not jobs:
                 del self._by_id[job.assignment.execution_id]
             self.count -= 1
+            self.of_class[job.assignment.class_index] -= 1
             if not self.count:
                 self._changed.notify_all()
 

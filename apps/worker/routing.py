@@ -1,7 +1,8 @@
 """Decides what runs next and where: the queues in front of children and of the worker's own loops.
 
-Used by the runner's thread. Order is kept within each queue; a free slot goes to the older head, and work that
-cannot run yet (no child has room) does not hold up the other kind.
+Used by the runner's thread. Critical work goes first, each class within the slots that it may use. Order is kept within
+each queue; a free slot goes to the older head, and work that cannot run yet (no child has room) does not hold up the
+other kind.
 """
 
 from collections import deque
@@ -12,6 +13,7 @@ from apps.executions.states import Outcome
 from apps.worker import limits
 from apps.worker.children.handle import ChildHandle
 from apps.worker.children.pool import ProcessPool
+from apps.worker.class_slots import CLASSES, CRITICAL, ClassSlots, Lending
 from apps.worker.handlers.registry import REGISTRY, Handler, unknown_handler
 from apps.worker.handlers.report import make_error
 from apps.worker.handlers.sources import HandlerSources, load_all, load_playground
@@ -22,30 +24,38 @@ Refuse = Callable[[Job, Outcome, dict[str, Any]], None]
 
 
 class Load(NamedTuple):
-    """How busy the runner was at the end of its last round."""
+    """How busy the runner was at the end of its last round, by class."""
 
-    slots_used: int
-    begun_or_handed: int
+    slots_used: tuple[int, ...]
+    begun_or_handed: tuple[int, ...]
 
 
 class Router:
     """Queues by where their jobs run: children, the worker itself, or not known yet."""
 
     def __init__(
-        self, *, slots: int, sources: HandlerSources, pool: ProcessPool, inline: InlineJobs, refuse: Refuse
+        self,
+        *,
+        slots: ClassSlots,
+        lending: Lending,
+        sources: HandlerSources,
+        pool: ProcessPool,
+        inline: InlineJobs,
+        refuse: Refuse,
     ) -> None:
         self._slots = slots
+        self._lending = lending
         self._sources = sources
         self._pool = pool
         self._inline = inline
         self._refuse = refuse
-        self._for_children: deque[Job] = deque()
-        self._for_worker: deque[Job] = deque()
+        self._for_children: tuple[deque[Job], ...] = tuple(deque() for _ in range(CLASSES))
+        self._for_worker: tuple[deque[Job], ...] = tuple(deque() for _ in range(CLASSES))
         self._unrouted: deque[Job] = deque()
         self._running: set[Job] = set()
         self._abandoned: set[Job] = set()
         self._loaded_generation = 0
-        self.load = Load(0, 0)
+        self.load = Load((0,) * CLASSES, (0,) * CLASSES)
         """Safe to read from any thread."""
 
     def queue(self, jobs: Sequence[Job]) -> None:
@@ -54,36 +64,56 @@ class Router:
 
     def requeue(self, jobs: Sequence[Job]) -> None:
         """Jobs that children gave back, before those that wait."""
-        self._for_children.extendleft(reversed(jobs))
+        for job in reversed(jobs):
+            self._for_children[job.assignment.class_index].appendleft(job)
 
     def pump(self, now: float) -> None:
         """Start whatever can start."""
         self._route()
-        children_full = worker_full = False
-        while not (children_full and worker_full):
-            children = self._head(self._for_children)
-            worker = self._head(self._for_worker)
-            children_full = children_full or children is None
-            worker_full = worker_full or worker is None
-            slot_free = self._used() < self._slots
-            if children is not None and not children_full and (worker_full or _older(children, worker)):
-                if self._pool.place(children, now, slot_free=slot_free):
-                    self._for_children.popleft()
-                else:
-                    children_full = True
-            elif worker is not None and not worker_full:
-                if slot_free:
-                    self._for_worker.popleft()
-                    self._start(worker)
-                else:
-                    worker_full = True
+        used = self._used()
+        for class_index in range(CLASSES):
+            if self._for_children[class_index] or self._for_worker[class_index]:
+                self._pump_class(class_index, used, now)
         self._pool.send()
         held = self._pool.held_count()
-        self.load = Load(self._used(), held + len(self._running))
+        for job in self._running:
+            held[job.assignment.class_index] += 1
+        self.load = Load(tuple(used), tuple(held))
 
-    def _used(self) -> int:
-        """Slots in use: what was abandoned keeps its own until it ends, since it still takes the machine's time."""
-        return self._pool.busy() + len(self._running) + len(self._abandoned)
+    def _used(self) -> list[int]:
+        """Slots in use by class: what was abandoned keeps its own until it ends, since it still takes the machine's
+        time.
+        """
+        used = self._pool.busy()
+        for job in (*self._running, *self._abandoned):
+            used[job.assignment.class_index] += 1
+        return used
+
+    def _pump_class(self, class_index: int, used: list[int], now: float) -> None:
+        """Start what can of one class; counts the slots that this takes in `used`."""
+        for_children, for_worker = self._for_children[class_index], self._for_worker[class_index]
+        lends = self._lending.to_bulk
+        children_full = worker_full = False
+        while not (children_full and worker_full):
+            child_job, worker_job = self._head(for_children), self._head(for_worker)
+            children_full = children_full or child_job is None
+            worker_full = worker_full or worker_job is None
+            slot_free = self._slots.room(used, class_index, lends_to_bulk=lends) > 0
+            if child_job is not None and not children_full and (worker_full or _older(child_job, worker_job)):
+                child = self._pool.place(child_job, now, slot_free=slot_free)
+                if child is None:
+                    children_full = True
+                else:
+                    used[class_index] += len(child.held) == 1
+                    for_children.popleft()
+            elif worker_job is not None and not worker_full:
+                if slot_free:
+                    for_worker.popleft()
+                    used[class_index] += self._start(worker_job)
+                else:
+                    worker_full = True
+        if class_index == CRITICAL and (for_children or for_worker):
+            self._lending.critical_seen()
 
     def ask(self, job: Job, why: Asked) -> bool:
         """Let a running handler know that it should stop; whether it looks out for that."""
@@ -146,51 +176,57 @@ class Router:
             if job.assignment.timeout_seconds <= 0:
                 self._refuse(job, Outcome.TIMED_OUT, limits.no_time_left(job.assignment))
             elif job.assignment.handler.get("type") != "python":
-                self._for_worker.append(job)
+                self._for_worker[job.assignment.class_index].append(job)
             elif isolations is None:
                 waiting.append(job)
             elif (isolation := isolations.get(job.name)) is None:
                 error = unknown_handler(job.name, list(isolations), self._pool.code.broken)
                 self._refuse(job, Outcome.FAILED, error)
             else:
-                (self._for_children if isolation == "process" else self._for_worker).append(job)
+                queues = self._for_children if isolation == "process" else self._for_worker
+                queues[job.assignment.class_index].append(job)
         self._unrouted = waiting
 
     def _refuse_python(self, reason: str) -> None:
-        waiting = [job for job in self._unrouted if job.name] + list(self._for_children)
-        self._for_children.clear()
+        waiting = [job for job in self._unrouted if job.name]
+        for queue in self._for_children:
+            waiting += queue
+            queue.clear()
         self._unrouted = deque(job for job in self._unrouted if not job.name)
         for job in waiting:
             self._refuse(job, Outcome.FAILED, make_error("HandlersNotLoaded", reason))
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: Job) -> bool:
+        """Start a job in the worker itself; whether it has begun."""
         kind = job.assignment.handler.get("type")
         if kind == "webhook":
-            self._running.add(job)
-            self._inline.start_webhook(job)
+            start = self._inline.start_webhook
         elif kind == "command":
-            self._running.add(job)
-            self._inline.start_command(job)
+            start = self._inline.start_command
         elif kind == "container":
-            self._running.add(job)
-            self._inline.start_container(job)
+            start = self._inline.start_container
         elif kind == "python":
-            self._start_python(job)
+            return self._start_python(job)
         else:
             text = f"handler type {kind!r} is not one of python, webhook, command, container"
             self._refuse(job, Outcome.FAILED, make_error("UnknownHandlerType", text, permanent=True))
+            return False
+        self._running.add(job)
+        start(job)
+        return True
 
-    def _start_python(self, job: Job) -> None:
+    def _start_python(self, job: Job) -> bool:
         handler = self._handler(job.name)
         if handler is None:
             error = unknown_handler(job.name, list(REGISTRY.handlers), REGISTRY.broken)
             self._refuse(job, Outcome.FAILED, error)
-            return
+            return False
         self._running.add(job)
         if handler.isolation == "async":
             self._inline.start_async(job, handler)
         else:
             self._inline.start_thread(job, handler)
+        return True
 
     def _handler(self, name: str) -> Handler | None:
         """The function in this process; loaded only once something must run here, and anew with new code."""

@@ -14,6 +14,7 @@ from typing import Any
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
+from apps.worker.class_slots import STANDARD, ClassSlots, Lending
 from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.drain import HAND_BACK_SECONDS, Drain
 from apps.worker.endings import Endings
@@ -40,16 +41,19 @@ OVERHEAD_SECONDS = 1e-4
 class Runner:
     """At most `slots` things run at once; a child with a window of short jobs counts as one.
 
-    floor: what `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may
-    reach although they are private. commands, containers: who they run as, within what, by which engine. notes: who
-    writes down what handlers say. cancel_grace_seconds: between asking a handler that looks out for it and killing it.
-    long_seconds: what runs for longer is asked at once in a drain.
+    class_slots: how the classes share them; None: whoever comes first. lending: whether to bulk, too. floor: what
+    `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may reach although they
+    are private. commands, containers: who they run as, within what, by which engine. notes: who writes down what
+    handlers say. cancel_grace_seconds: between asking a handler that looks out for it and killing it. long_seconds:
+    what runs for longer is asked at once in a drain.
     """
 
     def __init__(
         self,
         *,
         slots: int,
+        class_slots: ClassSlots | None = None,
+        lending: Lending | None = None,
         on_results: Callable[[list[RunResult]], None],
         sources: HandlerSources | None = None,
         allowed_networks: Sequence[str] = (),
@@ -62,7 +66,8 @@ class Runner:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         sources = sources or HandlerSources()
-        self.slots = slots
+        self.class_slots = class_slots or ClassSlots.shared(slots)
+        self.lending = lending or Lending(0, clock)
         self._floor = floor
         self._clock = clock
         self._selector = selectors.DefaultSelector()
@@ -84,7 +89,12 @@ class Runner:
         )
         self.pool = ProcessPool(slots=slots, sources=sources, selector=self._selector, owner=self, clock=clock)
         self._router = Router(
-            slots=slots, sources=sources, pool=self.pool, inline=self.inline, refuse=self._endings.refuse
+            slots=self.class_slots,
+            lending=self.lending,
+            sources=sources,
+            pool=self.pool,
+            inline=self.inline,
+            refuse=self._endings.refuse,
         )
         self._drain = Drain(
             router=self._router,
@@ -112,21 +122,30 @@ class Runner:
         """Whether its thread runs; a worker whose runner has failed must end."""
         return self._thread.is_alive()
 
-    def free(self) -> int:
-        """Slots that neither run nor are spoken for by what is queued."""
+    def free(self, class_index: int = STANDARD) -> int:
+        """Slots that work of a class may take and that are not spoken for by what is queued of it."""
         load = self._router.load
-        queued = max(0, self._roster.count - load.begun_or_handed)
-        return max(0, self.slots - load.slots_used - queued)
+        queued = max(0, self._roster.of_class[class_index] - load.begun_or_handed[class_index])
+        return max(0, self._room(load.slots_used, class_index) - queued)
 
-    def capacity_within(self, seconds: float) -> int:
-        """How many more it can start within `seconds`, from the free slots and the measured mean run time."""
-        outstanding = self._roster.count
-        mean = self.pool.estimates.overall
+    def capacity_within(self, seconds: float, class_index: int = STANDARD) -> int:
+        """How many more of a class it can start within `seconds`, from its slots and the measured mean run time."""
+        outstanding = self._roster.of_class[class_index]
+        mean = self.pool.estimates.by_class[class_index]
         if mean.count == 0:
-            return max(self.free(), self._floor - outstanding, 0)
-        lanes = min(self.slots, SHORT_CHILDREN) if mean.value < SHORT_SECONDS else self.slots
+            return max(self.free(class_index), self._floor - outstanding, 0)
+        used = self.used()
+        slots = used[class_index] + self._room(used, class_index)
+        lanes = min(slots, SHORT_CHILDREN) if mean.value < SHORT_SECONDS else slots
         can_run = int(lanes * seconds / max(mean.value, OVERHEAD_SECONDS))
-        return max(self.free(), can_run - outstanding, 0)
+        return max(self.free(class_index), can_run - outstanding, 0)
+
+    def used(self) -> tuple[int, ...]:
+        """Slots in use, by class."""
+        return self._router.load.slots_used
+
+    def _room(self, used: Sequence[int], class_index: int) -> int:
+        return self.class_slots.room(used, class_index, lends_to_bulk=self.lending.to_bulk)
 
     def cancel(self, execution_id: bytes) -> bool:
         """Stop it, or take it from the queue; its result follows. False if it is not here (any more).

@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 
+from apps.worker.class_slots import CLASSES
 from apps.worker.jobs import Assignment
 from chronoweb.runtime.database_clock import DatabaseClock
 
@@ -19,6 +20,7 @@ class Starter:
         self._clock = clock
         self._waiting: list[tuple[int, int, Assignment]] = []
         self._order = itertools.count()
+        self._of_class = [0] * CLASSES
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="starter", daemon=True)
@@ -34,6 +36,10 @@ class Starter:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def waiting(self, class_index: int) -> int:
+        """How many of a class are held."""
+        return self._of_class[class_index]
+
     def add(self, assignments: Sequence[tuple[int, Assignment]]) -> None:
         """Take (run_at in microseconds, assignment); those due already are handed on at once."""
         now = self._clock.now_us()
@@ -45,6 +51,7 @@ class Starter:
             with self._changed:
                 for run_at, assignment in later:
                     heapq.heappush(self._waiting, (run_at, next(self._order), assignment))
+                    self._of_class[assignment.class_index] += 1
                 self._changed.notify()
 
     def close(self) -> list[Assignment]:
@@ -62,7 +69,9 @@ class Starter:
                 now = self._clock.now_us()
                 due: list[Assignment] = []
                 while self._waiting and self._waiting[0][0] <= now:
-                    due.append(heapq.heappop(self._waiting)[2])
+                    assignment = heapq.heappop(self._waiting)[2]
+                    self._of_class[assignment.class_index] -= 1
+                    due.append(assignment)
                 if not due:
                     wait = (self._waiting[0][0] - now) / 1e6 if self._waiting else None
                     self._changed.wait(None if wait is None else max(_SHORTEST_WAIT_SECONDS, wait))

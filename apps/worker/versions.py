@@ -98,6 +98,7 @@ class Versions:
             first_start_us=first_start_us,
             total_is_nearer=total_is_nearer,
             idempotent=definition.get("idempotent", True),
+            class_index=claimed.class_index,
             webhook_secrets=self._secrets.of(claimed.tenant_id) if self._is_webhook(claimed) else (),
         )
 

@@ -48,12 +48,18 @@ class Config:
     # Who
     dispatch_lead_ms: int = _number(150, 0, 5000, "how long before run_at work is popped and published")
     dispatch_tick_ms: int = _number(10, 1, 1000, "shortest dispatcher tick")
+    unroutable_after_seconds: float = _number(3, 0, 3600, "work whose labels nobody carries is put aside after this")
     dispatch_batch: int = _number(1000, 1, 5000, "executions that one tick dispatches at most")
     credit_floor: int = _number(200, 1, 5000, "credits of a worker whose speed is not known yet")
     message_records: int = _number(500, 1, 5000, "executions in one message at most")
 
     # How
     worker_slots: int = _number(16, 1, 1024, "attempts that one worker runs at once")
+    worker_labels: tuple[str, ...] = _words("what a worker carries: gpu, region=eu, tenant=acme (only for that tenant)")
+    standard_slots_percent: int = _number(25, 1, 98, "slots of standard work's own; critical work has what is left")
+    bulk_slots_percent: int = _number(15, 1, 98, "slots of bulk work's own, its cap while there is critical work")
+    critical_reserve_percent: int = _number(10, 0, 100, "slots that are never lent: they wait for critical work")
+    bulk_lend_after_ms: int = _number(1000, 0, 600_000, "without critical work for so long, bulk borrows its slots")
     claim_ahead_ms: int = _number(30, 1, 1000, "how long before run_at a worker claims")
     drain_grace_seconds: float = _number(30, 0, 3600, "how long SIGTERM waits for running attempts")
     drain_long_seconds: float = _number(300, 0, 86400, "what runs longer is asked at once to leave a checkpoint")
@@ -153,6 +159,11 @@ def problems(config: Config) -> list[str]:
         if low is not None and not low <= value <= high:
             found.append(f"{PREFIX}{spec.name.upper()}={value} is outside {low} to {high}")
     found += config.unknown_words
+    if config.standard_slots_percent + config.bulk_slots_percent >= 100:
+        found.append(
+            f"{PREFIX}STANDARD_SLOTS_PERCENT={config.standard_slots_percent} and "
+            f"{PREFIX}BULK_SLOTS_PERCENT={config.bulk_slots_percent} must leave something of 100 to critical work"
+        )
     if not config.is_consistent:
         found.append(
             f"{PREFIX}LEASE_RENEW_SECONDS={config.lease_renew_seconds} must be at most half of "

@@ -30,13 +30,21 @@ RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_
     (extract(epoch FROM e.run_at) * 1000000)::bigint AS run_at_us,
     (extract(epoch FROM e.nominal_at) * 1000000)::bigint AS nominal_at_us,
     e.payload::text AS payload, e.idempotency_key,
-    (SELECT coalesce(p.checkpoint, '') FROM progress p WHERE p.execution_id = e.id) AS left_behind
+    (SELECT coalesce(p.checkpoint, '') FROM progress p WHERE p.execution_id = e.id) AS left_behind,
+    e.class
 
 -- name: adopt
 -- Messages that were sent to another worker's inbox have come to this one (a partition moved): what is reclaimed with
 -- this worker from now on. Runs before the claim, so that a crash in between leaves nothing unclaimed for ever.
 UPDATE outstanding o SET worker_id = %(worker)s FROM unnest(%(ids)s, %(tokens)s) v(id, token)
 WHERE o.execution_id = v.id AND o.token = v.token
+
+-- name: unfit
+-- Which of these this worker may not run: it lacks a label, or is kept for another tenant.
+SELECT e.id, e.token FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+JOIN executions e ON e.scheduled_at = v.s AND e.id = v.id
+LEFT JOIN routes r ON r.id = e.route_id
+WHERE NOT coalesce(r.labels <@ %(labels)s::text[], true) OR e.tenant_id <> %(tenant)s::uuid
 
 -- name: versions_of
 -- The task versions that executions name: what to run and how.

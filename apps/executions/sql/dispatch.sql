@@ -144,8 +144,88 @@ JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
 WHERE CASE WHEN e.status = {PRELOADED} THEN true END
 
 -- name: outstanding_by_worker
--- What each worker has been sent and has not ended: what credits are counted from.
-SELECT worker_id, count(*) FROM outstanding WHERE dispatched_at > %(since)s GROUP BY worker_id
+-- What each worker has been sent of each class and has not ended: what credits are counted from.
+SELECT worker_id, class, count(*) FROM outstanding WHERE dispatched_at > %(since)s GROUP BY worker_id, class
+
+-- name: routes
+-- The labels of every route.
+SELECT id, labels FROM routes
+
+-- name: put_aside
+-- One day's popped executions whose labels no live worker carries wait in the ledger until one does; those of a shard
+-- whose epoch is stale are left alone.
+WITH g AS MATERIALIZED (
+    SELECT h.shard FROM unnest(%(held_shards)s, %(held_epochs)s) h(shard, epoch)
+    JOIN leases ON role = 'dispatcher/' || h.shard AND leases.epoch = h.epoch AND expires_at > clock_timestamp()
+), l AS (
+    SELECT e.scheduled_at, e.id FROM unnest(%(ids)s, %(scheduled)s, %(shards)s) v(id, s, shard)
+    JOIN g ON g.shard = v.shard
+    JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
+    WHERE CASE WHEN e.status = {PRELOADED} THEN true END
+    ORDER BY e.scheduled_at, e.id
+    FOR UPDATE OF e SKIP LOCKED
+), u AS (
+    UPDATE {executions} e SET status = {SCHEDULED}, hold = {HOLD_NO_WORKER}, wake_at = NULL, version = e.version + 1
+    FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.route_id
+), w AS (
+    INSERT INTO route_waiters (route_id, tenant_id, scheduled_at, execution_id)
+    SELECT route_id, tenant_id, scheduled_at, id FROM u
+    ON CONFLICT DO NOTHING
+)
+SELECT id, tenant_id FROM u
+
+-- name: routes_waited_for
+-- Which (route, tenant) work waits for: one index probe each, however much waits.
+WITH RECURSIVE p AS (
+    (SELECT route_id, tenant_id FROM route_waiters ORDER BY route_id, tenant_id LIMIT 1)
+    UNION ALL
+    SELECT n.route_id, n.tenant_id FROM p CROSS JOIN LATERAL (
+        SELECT w.route_id, w.tenant_id FROM route_waiters w
+        WHERE (w.route_id, w.tenant_id) > (p.route_id, p.tenant_id)
+        ORDER BY w.route_id, w.tenant_id LIMIT 1) n
+)
+SELECT route_id, tenant_id FROM p LIMIT %(limit)s
+
+-- name: forget_gone_waiters
+-- Of the oldest that wait for a route, those that do not any more: cancelled, edited, paused.
+DELETE FROM route_waiters w USING (
+    SELECT q.route_id, q.tenant_id, q.scheduled_at, q.execution_id FROM (
+        SELECT * FROM route_waiters WHERE route_id = %(route)s AND tenant_id = %(tenant)s
+        ORDER BY scheduled_at, execution_id LIMIT %(limit)s) q
+    LEFT JOIN executions e ON e.scheduled_at = q.scheduled_at AND e.id = q.execution_id
+    WHERE CASE WHEN e.status = {SCHEDULED} AND e.hold = {HOLD_NO_WORKER} THEN true END IS NULL
+) f
+WHERE w.route_id = f.route_id AND w.tenant_id = f.tenant_id AND w.scheduled_at = f.scheduled_at
+  AND w.execution_id = f.execution_id
+
+-- name: take_route_waiters
+-- The oldest that wait for a route: a worker that carries its labels has come.
+DELETE FROM route_waiters w USING (
+    SELECT route_id, tenant_id, scheduled_at, execution_id FROM route_waiters
+    WHERE route_id = %(route)s AND tenant_id = %(tenant)s
+    ORDER BY scheduled_at, execution_id LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+) f
+WHERE w.route_id = f.route_id AND w.tenant_id = f.tenant_id AND w.scheduled_at = f.scheduled_at
+  AND w.execution_id = f.execution_id
+RETURNING w.execution_id
+
+-- name: wake_route_waiters
+-- Executions of one day that waited for such a worker may be dispatched.
+UPDATE {executions} e SET hold = {HOLD_NONE}, wake_at = e.run_at, version = e.version + 1
+FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+WHERE e.scheduled_at = v.s AND e.id = v.id
+  AND CASE WHEN e.status = {SCHEDULED} AND e.hold = {HOLD_NO_WORKER} THEN true END
+RETURNING e.id, e.tenant_id
+
+-- name: lock_tenants
+-- Nobody else dispatches for these tenants until the transaction ends; in one order, so that nobody waits in a circle.
+SELECT pg_advisory_xact_lock(%(class)s, o) FROM (SELECT unnest(%(objects)s::int[]) AS o ORDER BY 1) k
+
+-- name: outstanding_of_tenants
+-- What each tenant has outstanding; counted after its lock was taken, in a statement of its own that sees all of it.
+SELECT tenant_id, count(*) FROM outstanding WHERE tenant_id = ANY(%(tenants)s::uuid[]) GROUP BY tenant_id
 
 -- name: limited_tenants
 -- Tenants that differ from the plain ones: their weight and limits, and what they have outstanding.
@@ -157,7 +237,8 @@ WHERE t.weight <> %(plain)s OR t.max_concurrent_workers IS NOT NULL OR t.rate_li
 -- name: states_of
 -- Where these executions are: a new owner of a shard decides from it what an in-flight entry has become.
 SELECT e.id, e.status, e.token, e.worker_id, e.class, e.tenant_id,
-    (extract(epoch FROM e.run_at - clock_timestamp()) * 1000)::float8 AS due_in_ms
+    (extract(epoch FROM e.run_at - clock_timestamp()) * 1000)::float8 AS due_in_ms,
+    e.route_id
 FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
 

@@ -66,16 +66,20 @@ WHERE role = ANY(%(roles)s::text[]) AND holder = %(holder)s
 
 -- name: worker_register
 INSERT INTO workers (state, host, process_id, slots, started_at, heartbeat_at, lease_expires_at, cpu_percent,
-    memory_bytes, active, completed_last_minute, errors_last_minute)
+    memory_bytes, active, completed_last_minute, errors_last_minute, class_slots, class_used, labels, tenant_id)
 VALUES ('active', %(host)s, %(process_id)s, %(slots)s, clock_timestamp(), clock_timestamp(),
-    clock_timestamp() + %(lease)s * interval '1 second', 0, 0, 0, 0, 0)
+    clock_timestamp() + %(lease)s * interval '1 second', 0, 0, 0, 0, 0, %(class_slots)s::int[], '{}',
+    %(labels)s::text[], %(tenant)s)
 RETURNING id
+
+-- name: tenant_of_slug
+SELECT id FROM tenants WHERE slug = %(slug)s
 
 -- name: worker_heartbeat
 -- Renew a worker's lease; no row means that it has been given up for lost and must stop.
 UPDATE workers SET heartbeat_at = clock_timestamp(), state = %(state)s, cpu_percent = %(cpu_percent)s,
     memory_bytes = %(memory_bytes)s, active = %(active)s, completed_last_minute = %(completed)s,
-    errors_last_minute = %(errors)s,
+    errors_last_minute = %(errors)s, class_used = %(class_used)s::int[], labels = %(labels)s::text[],
     lease_expires_at = clock_timestamp() + %(lease)s * interval '1 second'
 WHERE id = %(worker)s AND state IN ('active', 'draining')
 RETURNING id

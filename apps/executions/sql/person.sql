@@ -87,6 +87,7 @@ WITH u AS (
         overlap = %(overlap)s,
         slot_key = %(slot_key)s,
         queue_seconds = %(queue_seconds)s,
+        route_id = %(route_id)s,
         version = e.version + 1
     FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(runs)s, %(holds)s, %(reasons)s)
         v(id, s, source, run, hold, reason)

@@ -1,25 +1,26 @@
--- name: waiting_pairs
--- Which (class, tenant) have executions of one day that wait for the preloader: one index probe a pair, however many
--- executions wait.
+-- name: waiting_queues
+-- Which (class, tenant, route) have executions of one day that wait for the preloader: one index probe each, however
+-- many executions wait.
 WITH RECURSIVE p AS (
-    (SELECT class, tenant_id FROM {executions} WHERE wake_at IS NOT NULL ORDER BY class, tenant_id LIMIT 1)
+    (SELECT class, tenant_id, route_id FROM {executions} WHERE wake_at IS NOT NULL
+     ORDER BY class, tenant_id, route_id LIMIT 1)
     UNION ALL
-    SELECT n.class, n.tenant_id FROM p CROSS JOIN LATERAL (
-        SELECT e.class, e.tenant_id FROM {executions} e
-        WHERE e.wake_at IS NOT NULL AND (e.class, e.tenant_id) > (p.class, p.tenant_id)
-        ORDER BY e.class, e.tenant_id LIMIT 1) n
+    SELECT n.class, n.tenant_id, n.route_id FROM p CROSS JOIN LATERAL (
+        SELECT e.class, e.tenant_id, e.route_id FROM {executions} e
+        WHERE e.wake_at IS NOT NULL AND (e.class, e.tenant_id, e.route_id) > (p.class, p.tenant_id, p.route_id)
+        ORDER BY e.class, e.tenant_id, e.route_id LIMIT 1) n
 )
-SELECT class, tenant_id FROM p LIMIT %(limit)s
+SELECT class, tenant_id, route_id FROM p LIMIT %(limit)s
 
 -- name: hydrate
--- Move what comes due within the lookahead to the hot tier's state: of each (class, tenant) its earliest, as many as
--- the hot tier has room for.
+-- Move what comes due within the lookahead to the hot tier's state: of each (class, tenant, route) its earliest, as many
+-- as the hot tier has room for.
 WITH c AS (
     SELECT x.scheduled_at, x.id
-    FROM unnest(%(classes)s, %(tenants)s, %(rooms)s) w(class, tenant_id, room)
+    FROM unnest(%(classes)s, %(tenants)s, %(routes)s, %(rooms)s) w(class, tenant_id, route_id, room)
     CROSS JOIN LATERAL (
         SELECT e.scheduled_at, e.id FROM {executions} e
-        WHERE e.class = w.class AND e.tenant_id = w.tenant_id AND e.wake_at IS NOT NULL
+        WHERE e.class = w.class AND e.tenant_id = w.tenant_id AND e.route_id = w.route_id AND e.wake_at IS NOT NULL
           AND e.wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
           AND CASE WHEN e.status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND e.hold IN ({HOLD_NONE}, {HOLD_RETRY_BUDGET})
                 THEN true END
@@ -32,7 +33,7 @@ WHERE e.scheduled_at = c.scheduled_at AND e.id = c.id
   AND EXISTS (SELECT 1 FROM leases
               WHERE role = %(role)s AND epoch = %(epoch)s AND expires_at > clock_timestamp())
 RETURNING e.id, (extract(epoch FROM e.run_at - statement_timestamp()) * 1000)::float8 AS due_in_ms, e.class,
-    e.tenant_id
+    e.tenant_id, e.route_id
 
 -- name: day_waits
 -- Whether anything of the day waits for the preloader; the days' answers are joined by UNION ALL.
@@ -51,7 +52,8 @@ RETURNING e.id
 -- name: preloaded_of_day
 -- Everything of one day that the hot tier should hold, due first first: what a new leader, or an emptied Redis, adds
 -- again. Shards are the last four bits of the id.
-SELECT id, (extract(epoch FROM run_at - statement_timestamp()) * 1000)::float8 AS due_in_ms, class, tenant_id
+SELECT id, (extract(epoch FROM run_at - statement_timestamp()) * 1000)::float8 AS due_in_ms, class, tenant_id,
+    route_id
 FROM {executions}
 WHERE status = {PRELOADED} AND wake_at IS NULL
   AND (get_byte(uuid_send(id), 15) & 15) = ANY(%(shards)s)
@@ -61,17 +63,17 @@ ORDER BY run_at
 -- Add executions; one that is there already (same tenant, key and scheduled_at) stays as it is.
 INSERT INTO executions (id, scheduled_at, run_at, nominal_at, wake_at, finished_at, tenant_id, task_id, task_version_id,
     max_attempts, status, hold, class, priority, origin, overlap, slot_key, idempotency_key, payload, rerun_of,
-    queue_seconds)
+    queue_seconds, route_id)
 SELECT v.id, v.scheduled, v.run, v.nominal,
     CASE WHEN v.status = {SCHEDULED} AND v.hold = {HOLD_NONE} THEN v.run END,
     CASE WHEN v.status IN {IN_RESTING} THEN clock_timestamp() END,
     v.tenant, v.task, v.version_id, v.max_attempts, v.status, v.hold, v.class, v.priority, v.origin, v.overlap,
-    v.slot_key, v.idempotency_key, v.payload::jsonb, v.rerun_of::uuid, v.queue_seconds
+    v.slot_key, v.idempotency_key, v.payload::jsonb, v.rerun_of::uuid, v.queue_seconds, v.route
 FROM unnest(%(ids)s, %(scheduled)s, %(run)s, %(nominal)s, %(tenants)s, %(tasks)s, %(versions)s, %(max_attempts)s,
     %(statuses)s, %(holds)s, %(classes)s, %(priorities)s, %(origins)s, %(overlaps)s, %(slot_keys)s, %(keys)s,
-    %(payloads)s, %(rerun_of)s, %(queue_seconds)s)
+    %(payloads)s, %(rerun_of)s, %(queue_seconds)s, %(routes)s)
     v(id, scheduled, run, nominal, tenant, task, version_id, max_attempts, status, hold, class, priority, origin,
-      overlap, slot_key, idempotency_key, payload, rerun_of, queue_seconds)
+      overlap, slot_key, idempotency_key, payload, rerun_of, queue_seconds, route)
 ON CONFLICT (tenant_id, idempotency_key, scheduled_at) DO NOTHING
 RETURNING id
 

@@ -105,7 +105,7 @@ SELECT id, status, tenant_id FROM u
 
 -- name: overdue_preloaded
 -- What should have been popped by now: the watchdog asks the hot tier whether it still has them.
-SELECT id, class, tenant_id FROM executions
+SELECT id, class, tenant_id, route_id FROM executions
 WHERE scheduled_at BETWEEN clock_timestamp() - %(oldest)s * interval '1 second'
                        AND clock_timestamp() - %(youngest)s * interval '1 second'
   AND run_at < clock_timestamp() - %(youngest)s * interval '1 second'
@@ -115,11 +115,11 @@ LIMIT %(limit)s
 -- name: walk
 -- One stretch of the slow walk over everything: from a cursor on, what is PRELOADED and overdue, and where to go on.
 WITH stretch AS (
-    SELECT scheduled_at, id, class, tenant_id, status, wake_at, run_at FROM executions
+    SELECT scheduled_at, id, class, tenant_id, route_id, status, wake_at, run_at FROM executions
     WHERE (scheduled_at, id) > (%(from_scheduled)s, %(from_id)s) AND scheduled_at < clock_timestamp()
     ORDER BY scheduled_at, id LIMIT %(limit)s
 )
-SELECT id, class, tenant_id,
+SELECT id, class, tenant_id, route_id,
     status = {PRELOADED} AND wake_at IS NULL
         AND run_at < clock_timestamp() - %(youngest)s * interval '1 second' AS lost
 FROM stretch

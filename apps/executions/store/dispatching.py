@@ -1,10 +1,11 @@
 """What the dispatcher asks of the ledger."""
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import psycopg
 
-from apps.executions import ids
+from apps.executions import ids, locks
 from apps.executions.rows import (
     Dispatched,
     RetryRoom,
@@ -66,10 +67,18 @@ def states_of(connection: psycopg.Connection, identities: list[bytes]) -> list[W
     return found
 
 
-def outstanding_by_worker(connection: psycopg.Connection) -> dict[int, int]:
-    """How many executions each worker has been sent and has not ended."""
-    parameters = {"since": ids.EARLIEST}
-    return dict(connection.execute(named_sql("outstanding_by_worker"), parameters).fetchall())
+def outstanding_by_worker(connection: psycopg.Connection) -> dict[tuple[int, int], int]:
+    """(worker, class) → how many executions it has been sent and has not ended."""
+    rows = connection.execute(named_sql("outstanding_by_worker"), {"since": ids.EARLIEST})
+    return {(worker, class_index): count for worker, class_index, count in rows}
+
+
+def outstanding_under_lock(connection: psycopg.Connection, tenants: Sequence[UUID]) -> dict[UUID, int]:
+    """What tenants have outstanding; nobody else who asks so adds to it until the caller's transaction ends."""
+    objects = sorted({locks.tenant_object(tenant) for tenant in tenants})
+    connection.execute(named_sql("lock_tenants"), {"class": locks.TENANT, "objects": objects})
+    parameters = {"tenants": list(tenants)}
+    return dict(connection.execute(named_sql("outstanding_of_tenants"), parameters).fetchall())
 
 
 def limited_tenants(connection: psycopg.Connection) -> list[TenantLimit]:

@@ -8,6 +8,7 @@ from apps.executions import states
 from apps.executions.rows import (
     NewExecution,
     Preloaded,
+    Queue,
 )
 from apps.executions.store.statements import by_day, encoded, fetch, fetch_ids, named_sql, scheduled_of
 from chronoweb.runtime.postgres import instants, int2s, int8s, texts, uuids
@@ -40,19 +41,20 @@ def insert(connection: psycopg.Connection, rows: Sequence[NewExecution]) -> set[
         "payloads": texts([r.payload for r in rows]),
         "rerun_of": texts([None if r.rerun_of is None else r.rerun_of.hex().encode() for r in rows]),
         "queue_seconds": int8s([r.queue_seconds for r in rows]),
+        "routes": int8s([r.route_id for r in rows]),
     }
     return set(fetch_ids(connection, named_sql("insert_executions"), parameters))
 
 
-def waiting_pairs(connection: psycopg.Connection, *, day: int, limit: int) -> list[tuple[int, bytes]]:
-    """(class, tenant) of one day that have executions to look at, critical first."""
+def waiting_queues(connection: psycopg.Connection, *, day: int, limit: int) -> list[Queue]:
+    """Queues of one day that have executions to look at, critical first."""
     cursor = connection.cursor(binary=True)
-    return [(row[0], row[1]) for row in cursor.execute(named_sql("waiting_pairs", day), {"limit": limit})]
+    return [Queue(*row) for row in cursor.execute(named_sql("waiting_queues", day), {"limit": limit})]
 
 
 def hydrate(
     connection: psycopg.Connection,
-    rooms: Mapping[tuple[int, bytes], int],
+    rooms: Mapping[Queue, int],
     *,
     day: int,
     lookahead_seconds: float,
@@ -61,11 +63,12 @@ def hydrate(
 ) -> list[Preloaded]:
     """Mark what comes due as PRELOADED; the caller adds it to the hot tier after this has been committed.
 
-    rooms: how many of each (class, tenant) at most.
+    rooms: how many of each queue at most.
     """
     parameters = {
-        "classes": int2s([class_index for class_index, _ in rooms]),
-        "tenants": uuids([tenant for _, tenant in rooms]),
+        "classes": int2s([queue.class_index for queue in rooms]),
+        "tenants": uuids([queue.tenant_id for queue in rooms]),
+        "routes": int8s([queue.route_id for queue in rooms]),
         "rooms": int8s(list(rooms.values())),
         "lookahead": lookahead_seconds,
         "role": role,

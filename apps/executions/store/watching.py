@@ -67,7 +67,7 @@ def overdue_preloaded(
     """What should have been popped by now."""
     parameters = {"youngest": youngest_seconds, "oldest": oldest_seconds, "limit": limit}
     cursor = connection.cursor(binary=True)
-    return [Preloaded(i, 0.0, c, t) for i, c, t in cursor.execute(named_sql("overdue_preloaded"), parameters)]
+    return [Preloaded(i, 0.0, c, t, r) for i, c, t, r in cursor.execute(named_sql("overdue_preloaded"), parameters)]
 
 
 def walk(
@@ -81,7 +81,7 @@ def walk(
         "limit": limit,
     }
     rows = connection.cursor(binary=True).execute(named_sql("walk"), parameters).fetchall()
-    return [Preloaded(i, 0.0, c, t) for i, c, t, lost in rows if lost], rows[-1][0] if rows else None
+    return [Preloaded(i, 0.0, c, t, r) for i, c, t, r, lost in rows if lost], rows[-1][0] if rows else None
 
 
 def forget_idempotency_keys(connection: psycopg.Connection, *, days: int, limit: int) -> int:

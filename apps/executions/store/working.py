@@ -1,6 +1,7 @@
 """What a worker asks of the ledger: everything it writes is fenced by its id and the token."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import psycopg
 
@@ -35,6 +36,19 @@ def adopt(
     """Note that this worker has received what was sent to another's inbox; call it before the claim."""
     parameters = {"ids": uuids(identities), "tokens": int8s(tokens), "worker": worker_id}
     connection.execute(named_sql("adopt"), parameters)
+
+
+def unfit(
+    connection: psycopg.Connection, identities: Sequence[bytes], *, labels: Sequence[str], tenant: str | None
+) -> list[tuple[bytes, int]]:
+    """(id, token) of those that a worker with these labels, kept for this tenant (hex; None: all), may not run."""
+    parameters = {
+        "ids": uuids(identities),
+        "scheduled": scheduled_of(identities),
+        "labels": list(labels),
+        "tenant": tenant,
+    }
+    return [(row[0], row[1]) for row in connection.cursor(binary=True).execute(named_sql("unfit"), parameters)]
 
 
 def versions_of(connection: psycopg.Connection, versions: Sequence[int]) -> list[VersionRow]:
@@ -180,20 +194,59 @@ def wake_waiters(connection: psycopg.Connection, keys: Sequence[str]) -> list[by
 
 
 def register_worker(
-    connection: psycopg.Connection, *, host: str, process_id: int, slots: int, lease_seconds: float
+    connection: psycopg.Connection,
+    *,
+    host: str,
+    process_id: int,
+    slots: int,
+    lease_seconds: float,
+    class_slots: Sequence[int] = (),
+    labels: Sequence[str] = (),
+    tenant_id: UUID | None = None,
 ) -> int:
-    """A new worker's id; a process start never reuses one."""
-    parameters = {"host": host, "process_id": process_id, "slots": slots, "lease": lease_seconds}
+    """A new worker's id; a process start never reuses one. tenant_id: the only one that it serves."""
+    parameters = {
+        "host": host,
+        "process_id": process_id,
+        "slots": slots,
+        "lease": lease_seconds,
+        "class_slots": list(class_slots),
+        "labels": list(labels),
+        "tenant": tenant_id,
+    }
     row = connection.execute(named_sql("worker_register"), parameters).fetchone()
     assert row is not None
     return row[0]
 
 
+def tenant_of_slug(connection: psycopg.Connection, slug: str) -> UUID | None:
+    """The tenant of this name; None if there is none."""
+    row = connection.execute(named_sql("tenant_of_slug"), {"slug": slug}).fetchone()
+    return None if row is None else row[0]
+
+
 def heartbeat(
-    connection: psycopg.Connection, *, worker_id: int, state: str, lease_seconds: float, load: WorkerLoad
+    connection: psycopg.Connection,
+    *,
+    worker_id: int,
+    state: str,
+    lease_seconds: float,
+    load: WorkerLoad,
+    class_used: Sequence[int] = (),
+    labels: Sequence[str] = (),
 ) -> bool:
-    """Renew the worker's lease and write its load; False when it has been given up for lost."""
-    parameters = {"worker": worker_id, "state": state, "lease": lease_seconds, **load._asdict()}
+    """Renew the worker's lease and write its load; False when it has been given up for lost.
+
+    class_used: slots in use by class; labels: what it carries now.
+    """
+    parameters = {
+        "worker": worker_id,
+        "state": state,
+        "lease": lease_seconds,
+        "class_used": list(class_used),
+        "labels": list(labels),
+        **load._asdict(),
+    }
     return connection.execute(named_sql("worker_heartbeat"), parameters).fetchone() is not None
 
 

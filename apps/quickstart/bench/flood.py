@@ -15,6 +15,7 @@ import psycopg
 from apps.definitions import services
 from apps.definitions.models import Task
 from apps.dispatcher.hot_tier import HotTier
+from apps.executions.rows import Queue
 from apps.quickstart.bench import scenarios
 from apps.tenants.models import Role, Tenant, Tier
 from apps.tenants.principal import Principal
@@ -70,10 +71,10 @@ class _Watcher:
 
     def _run(self) -> None:
         hot_tier = HotTier(redis_client.connect(self.bench.addresses.redis_url), config().redis_prefix)
-        pair = (1, self.bench.task.tenant_id.bytes)
+        queue = Queue(1, self.bench.task.tenant_id.bytes)
         with postgres.connect("bench-watch", url=self.bench.addresses.database_url, hot=False) as connection:
             while not self._stop.wait(0.1):
-                self.hot_tier_most = max(self.hot_tier_most, hot_tier.counts([pair])[pair])
+                self.hot_tier_most = max(self.hot_tier_most, hot_tier.counts([queue])[queue])
                 row = connection.execute("SELECT count(*) FROM outstanding").fetchone()
                 assert row is not None
                 self.outstanding_most = max(self.outstanding_most, row[0])

@@ -1,6 +1,7 @@
 """The handler that the bench runs: it notes that it ran, and does nothing else."""
 
 import os
+import time
 from functools import cache
 from pathlib import Path
 from uuid import UUID
@@ -15,6 +16,12 @@ RECORD_VARIABLE = "CHRONOWEB_BENCH_RECORD"
 def record(context: TaskContext) -> None:
     """Append the execution's id to this process's own file: one write, so a kill leaves whole ids."""
     os.write(_file(), _raw(context.execution_id))
+
+
+@task_handler("bench.pause")
+def pause(context: TaskContext, *, milliseconds: int) -> None:
+    """Wait, as a call to somebody else does."""
+    time.sleep(milliseconds / 1000)  # noqa: TID251 - the wait is the work
 
 
 @cache

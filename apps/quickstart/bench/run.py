@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import psutil
 from django.conf import settings
 
-from apps.quickstart.bench import flood, pressure, scenarios
+from apps.quickstart.bench import classes, flood, pressure, scenarios
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ServiceUnavailable
 
@@ -84,6 +84,8 @@ def _measure(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
 def _scenario(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> Document:
     if options["scenario"] == "flood":
         return flood.flood(bench, count=options["count"], seconds=options["seconds"], say=say)
+    if options["scenario"] == "classes":
+        return classes.classes(bench, count=options["count"], seconds=options["seconds"], say=say)
     if options["scenario"] == "pressure":
         return pressure.pressure(bench, count=options["count"], say=say)
     if options["scenario"] == "drain":

@@ -22,7 +22,7 @@ from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
-_BATCH = 10_000
+BATCH = 10_000
 _JOIN_SECONDS = 90
 
 
@@ -81,9 +81,9 @@ class Bench:
 
     def enqueue(self, run_at: list[datetime | None]) -> None:
         """Trigger the task once for each instant (None: now), in batches, as a program would."""
-        for start in range(0, len(run_at), _BATCH):
+        for start in range(0, len(run_at), BATCH):
             items: list[dict[str, Any]] = [
-                {} if at is None else {"run_at": at.isoformat()} for at in run_at[start : start + _BATCH]
+                {} if at is None else {"run_at": at.isoformat()} for at in run_at[start : start + BATCH]
             ]
             services.trigger_batch(principal=self.principal, task_id=self.task.id, items=items)
 
@@ -106,14 +106,15 @@ class Bench:
         self.connection.close()
 
 
-def task_document(*, name: str, priority: int) -> dict[str, Any]:
-    """A task that notes that it ran, and that is only triggered."""
+def task_document(*, name: str, priority: int, handler: str = "bench.record", **parameters: Any) -> dict[str, Any]:
+    """A task that is only triggered, and by default notes that it ran."""
     return {
         "name": name,
+        "parameters": parameters,
         "priority": priority,
         "schedule": {"type": "manual"},
         "overlap_policy": "allow_all",
-        "handler": {"type": "python", "name": "bench.record"},
+        "handler": {"type": "python", "name": handler},
         "timeout_seconds": 60,
     }
 

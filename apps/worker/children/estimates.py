@@ -27,11 +27,11 @@ class Mean:
 
 
 class Estimates:
-    """Mean run times in seconds, by handler name and over all."""
+    """Mean run times in seconds, by handler name and by class of work."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Mean] = {}
-        self.overall = Mean()
+        self.by_class = (Mean(), Mean(), Mean())
 
     def expected(self, name: str) -> float:
         """Seconds that a run of `name` takes; a whole window if that is not known."""
@@ -43,10 +43,10 @@ class Estimates:
         mean = self._by_name.get(name)
         return mean is not None and mean.count >= FEWEST_SAMPLES
 
-    def add(self, name: str, seconds: float) -> None:
+    def add(self, name: str, class_index: int, seconds: float) -> None:
         """Note one run."""
         mean = self._by_name.get(name)
         if mean is None:
             mean = self._by_name[name] = Mean()
         mean.add(seconds)
-        self.overall.add(seconds)
+        self.by_class[class_index].add(seconds)

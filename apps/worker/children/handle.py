@@ -35,6 +35,8 @@ class ChildHandle:
         A ticket is a number that grows with each job handed to this child; a job's own number would not do:
         one that came back from another child is older than what is here already.
         """
+        self.class_index = 0
+        """Of what it holds: all of one class, whose slot it takes."""
         self.load = 0.0
         """Expected seconds of `held`."""
         self.bytes = 0
@@ -81,6 +83,7 @@ class ChildHandle:
     def hand(self, job: Job, cost: float) -> None:
         """Add to the batch that `send` sends."""
         self.last_ticket += 1
+        self.class_index = job.assignment.class_index
         job.holder, job.ticket, job.expected = self, self.last_ticket, cost
         self.held[self.last_ticket] = job
         self.load += cost

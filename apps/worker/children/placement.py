@@ -12,14 +12,17 @@ GROW_AFTER_SECONDS = 0.005
 """Jobs of unknown length get another child once they wait and nothing has ended for this long."""
 
 
-def choose(children: Mapping[int, ChildHandle], cost: float, *, slot_free: bool) -> ChildHandle | None:
+def choose(
+    children: Mapping[int, ChildHandle], cost: float, class_index: int, *, slot_free: bool
+) -> ChildHandle | None:
     """The least loaded child that takes a job of `cost` expected seconds; None if none does.
 
-    slot_free: whether an idle child may become busy. A short job is never put behind a long one.
+    slot_free: whether an idle child may become busy with this class. A short job is never put behind a long one, nor
+    behind one of another class.
     """
     best, lanes = None, 0
     for child in children.values():
-        if not child.open or (not child.held and not slot_free):
+        if not child.open or (child.class_index != class_index if child.held else not slot_free):
             continue
         if cost < SHORT_SECONDS:
             if child.long_jobs:
@@ -37,8 +40,8 @@ def should_grow(
 ) -> bool:
     """Whether `job`, which no child takes, is worth another one.
 
-    progress_at: when any job last ended (monotonic seconds, as `now`). At most half of all children are being
-    started at a time, so that a first burst of jobs of unknown length does not fill every slot with a process.
+    progress_at: when any job of its class last ended (monotonic seconds, as `now`). At most half of all children are
+    being started at a time, so that a first burst of jobs of unknown length does not fill every slot with a process.
     """
     total = len(children)
     if total < SHORT_CHILDREN:
@@ -46,9 +49,13 @@ def should_grow(
     starting = sum(1 for child in children.values() if not child.started)
     if starting >= max(1, total - starting):
         return False
+    class_index = job.assignment.class_index
+    own = [child for child in children.values() if not child.held or child.class_index == class_index]
+    if not own:
+        return True  # all are busy with other classes, maybe with a stream of short jobs that never ends
     cost = estimates.expected(job.name)
     known_long = cost >= SHORT_SECONDS and estimates.known(job.name)
     if not known_long and now - max(job.submitted, progress_at) < GROW_AFTER_SECONDS:
         return False
-    lanes = sum(1 for child in children.values() if child.open and not child.long_jobs)
+    lanes = sum(1 for child in own if child.open and not child.long_jobs)
     return cost >= SHORT_SECONDS or lanes < SHORT_CHILDREN

@@ -14,6 +14,7 @@ from apps.worker.children.framing import ASKED, BEGUN, LISTENING
 from apps.worker.children.handle import ChildHandle
 from apps.worker.children.placement import SHORT_CHILDREN, choose, should_grow
 from apps.worker.children.zygote_client import ZygoteClient, death_words
+from apps.worker.class_slots import CLASSES
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import Job
 from chronoweb.runtime.clock import Clock
@@ -53,25 +54,32 @@ class ProcessPool:
         self._children: dict[int, ChildHandle] = {}
         self._last_key = 0
         self._to_send: set[ChildHandle] = set()
-        self._progress_at = 0.0
+        self._progress_at = [0.0] * CLASSES
         self.estimates = Estimates()
         self.code = LoadedCode(sources, selector, clock, on_event=self._heard, on_lost=self._zygote_lost)
 
     # Placing
 
-    def busy(self) -> int:
-        """Children that hold work: each takes a slot."""
-        return sum(1 for child in self._children.values() if child.held)
+    def busy(self) -> list[int]:
+        """Children that hold work, by its class: each takes a slot of it."""
+        used = [0] * CLASSES
+        for child in self._children.values():
+            if child.held:
+                used[child.class_index] += 1
+        return used
 
-    def place(self, job: Job, now: float, *, slot_free: bool) -> bool:
-        """Hand the job to a child, if one can take it now. slot_free: whether an idle child may become busy."""
+    def place(self, job: Job, now: float, *, slot_free: bool) -> ChildHandle | None:
+        """Hand the job to a child, if one can take it now. slot_free: whether an idle child may become busy with it.
+
+        The child has taken a slot if it holds nothing else.
+        """
         cost = self.estimates.expected(job.name)
-        child = choose(self._children, cost, slot_free=slot_free) or self._grow(job, now, slot_free)
-        if child is None:
-            return False
-        child.hand(job, cost)
-        self._to_send.add(child)
-        return True
+        child = choose(self._children, cost, job.assignment.class_index, slot_free=slot_free)
+        child = child or self._grow(job, now, slot_free)
+        if child is not None:
+            child.hand(job, cost)
+            self._to_send.add(child)
+        return child
 
     def send(self) -> None:
         """Send what was placed."""
@@ -84,7 +92,8 @@ class ProcessPool:
         zygote = self.code.zygote
         if zygote is None or not slot_free or len(self._children) >= self._slots:
             return None
-        if not should_grow(self._children, job, self.estimates, now=now, progress_at=self._progress_at):
+        progress_at = self._progress_at[job.assignment.class_index]
+        if not should_grow(self._children, job, self.estimates, now=now, progress_at=progress_at):
             return None
         return self._fork(zygote)
 
@@ -123,8 +132,8 @@ class ProcessPool:
             ticket, started_us, finished_us, outcome, result, error = record
             job = child.settle(ticket)
             if job is not None:
-                self._progress_at = self._clock.monotonic()
-                self.estimates.add(job.name, (finished_us - started_us) * 1e-6)
+                self._progress_at[job.assignment.class_index] = self._clock.monotonic()
+                self.estimates.add(job.name, job.assignment.class_index, (finished_us - started_us) * 1e-6)
                 self._owner.ended(job, outcome, started_us, finished_us, result, error)
 
     def _heard_checkpoint(self, child: ChildHandle, ticket: int, number: int, text: bytes) -> None:
@@ -175,13 +184,24 @@ class ProcessPool:
 
     def tick(self, now: float) -> None:
         """Look for jobs past their timeout, for jobs that hold others up, and for idle children."""
+        idle = 0
         for child in list(self._children.values()):
             if child.held:
                 self._watch(child, now)
-            elif child.open and now - child.idle_since > IDLE_SECONDS and len(self._children) > SHORT_CHILDREN:
-                self._retire(child)
+            elif child.open:
+                idle += 1
+                if idle > 1 and now - child.idle_since > IDLE_SECONDS and len(self._children) > SHORT_CHILDREN:
+                    self._retire(child)
+        self._keep_one_idle(idle)
         self.code.tick(now)
         self.code.end_unused({child.zygote for child in self._children.values()})
+
+    def _keep_one_idle(self, idle: int) -> None:
+        """Whatever comes while the others are busy finds a child that runs: urgent work need not wait for a fork."""
+        if idle or not SHORT_CHILDREN <= len(self._children) < self._slots:
+            return
+        if self.code.zygote and all(child.started for child in self._children.values()):
+            self._fork(self.code.zygote)
 
     def _retire_old(self) -> None:
         """New code is ready: children of older code finish what they hold and end."""
@@ -293,9 +313,12 @@ class ProcessPool:
                 found.append((job.assignment.execution_id, int((wall - seconds) * 1e6)))
         return found
 
-    def held_count(self) -> int:
-        """How many jobs children hold, begun or not."""
-        return sum(len(child.held) for child in self._children.values())
+    def held_count(self) -> list[int]:
+        """How many jobs of each class children hold, begun or not."""
+        held = [0] * CLASSES
+        for child in self._children.values():
+            held[child.class_index] += len(child.held)
+        return held
 
     def size(self) -> int:
         """How many children there are."""

@@ -17,6 +17,7 @@ ledger and from those notes; lateness is start - run_at by the database's clock.
   burst    everything due at one instant; from that instant to the last completion
   steady   a constant rate, enqueued a little ahead
   flood    a backlog of --count of one tenant, and what another tenant feels of it for --seconds
+  classes  a backlog of --count bulk executions of 50 ms and, for --seconds, a critical one every 200 ms; then none
   pressure --count entries over an hour in the hot tier, then Redis runs short of memory
 
 One JSON line a run goes to standard output, everything else to standard error.
@@ -32,10 +33,10 @@ class Command(BaseCommand):
         )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("scenario", choices=["drain", "burst", "steady", "flood", "pressure"])
+        parser.add_argument("scenario", choices=["drain", "burst", "steady", "flood", "classes", "pressure"])
         parser.add_argument("--count", type=int, default=50_000, help="executions; of all but steady (%(default)s)")
         parser.add_argument("--rate", type=int, default=500, help="executions a second of steady (%(default)s)")
-        parser.add_argument("--seconds", type=int, default=30, help="length of steady and flood (%(default)s)")
+        parser.add_argument("--seconds", type=int, default=30, help="length of steady, flood and classes (%(default)s)")
         parser.add_argument("--ahead", type=float, default=5.0, help="seconds enqueued ahead (%(default)s)")
         parser.add_argument("--transport", choices=["redis", "kafka"], default="redis")
         parser.add_argument("--workers", type=int, default=2, help="worker processes (%(default)s)")

@@ -20,8 +20,16 @@ class Command(DaemonCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--slots", type=int, help="attempts that run at once (default CHRONOWEB_WORKER_SLOTS, 16)")
+        parser.add_argument(
+            "--label",
+            action="append",
+            metavar="LABEL",
+            help="what this worker has: cpu, gpu, io, any word, or a word and a value (region=eu); tenant=SLUG keeps "
+            "it for one tenant. May be repeated (default CHRONOWEB_WORKER_LABELS)",
+        )
 
     def build(self, settings: Config, addresses: Addresses, stop: Stop, options: dict[str, Any]) -> Daemon:
         if os.geteuid() != 0:
             hide_memory()  # commands run as the same user and must not read this process's environment
-        return daemon.build(settings, addresses, stop, slots=options["slots"] or settings.worker_slots)
+        slots = options["slots"] or settings.worker_slots
+        return daemon.build(settings, addresses, stop, slots=slots, labels=options["label"])

@@ -1,0 +1,58 @@
+"""What workers have room for, and what tenants may have dispatched: counted every 100 ms, spent in between."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from prometheus_client import Gauge
+
+from apps.dispatcher.credits import Credits
+from apps.dispatcher.pools import Pools
+from apps.dispatcher.tenant_limits import TenantLimits
+from apps.dispatcher.unroutable import Unroutable
+from apps.executions import ids, store
+from apps.worker.live_state import LiveStates
+from chronoweb.runtime import transport
+from chronoweb.runtime.config import Config
+
+_COUNT_SECONDS = 0.1
+_ROUTES_SECONDS = 1.0
+
+CREDIT = Gauge("chronoweb_dispatch_credits", "Executions that all workers together may be sent now", ["class"])
+
+
+@dataclass
+class Fleet:
+    """One dispatcher's view. Instants are monotonic seconds."""
+
+    config: Config
+    pools: Pools = field(default_factory=Pools)
+    limits: TenantLimits = field(default_factory=TenantLimits)
+    _routes: dict[int, frozenset[str]] = field(default_factory=dict)
+    _counted_at: float = float("-inf")
+    _routes_at: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self._credits = Credits(self.config.credit_floor)
+        self.unroutable = Unroutable(self.config.unroutable_after_seconds)
+
+    def look(self, ledger: psycopg.Connection, states: LiveStates, held: Sequence[int], *, now: float) -> None:
+        """Count, if it is time to. held: the shards of this dispatcher; whoever has the first lets waiting work go."""
+        if now - self._counted_at < _COUNT_SECONDS:
+            return
+        self._counted_at = now
+        share = len(held) / ids.SHARDS
+        found = self._credits.count(states.read(), store.outstanding_by_worker(ledger), share=share)
+        if now - self._routes_at >= _ROUTES_SECONDS:
+            self._routes, self._routes_at = store.routes(ledger), now
+        self.limits.count(store.limited_tenants(ledger), now=now, share=share)
+        self.unroutable.begin(now)
+        self.pools = Pools(found, self._routes, self.unroutable.goes_aside, self.limits.exact())
+        if 0 in held:
+            self.unroutable.let_go(ledger, self.pools)
+        for word, left in zip(transport.CLASSES, self.pools.totals(), strict=True):
+            CREDIT.labels(word).set(left)
+
+    def forget(self) -> None:
+        """Count anew at the next look."""
+        self._counted_at = float("-inf")

@@ -1,0 +1,69 @@
+"""Workers over REST and in the console: labels, slots by class; each tenant sees those that may run its work."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.executions.models import Worker
+from apps.tenants.identity import new_uuid
+from apps.tenants.models import Tier
+from tests.console_ledger import make_person
+from tests.factories import Api, make_api, make_tenant, now
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def api() -> Api:
+    return make_api()
+
+
+def worker_row(**fields: Any) -> Worker:
+    at = now()
+    base = {"state": "active", "host": "h", "process_id": 1, "slots": 4}
+    times = {"started_at": at, "heartbeat_at": at, "lease_expires_at": at}
+    return Worker.objects.create(**base | times | fields)
+
+
+def test_workers_are_shown_with_labels_and_slots_by_class(api: Api) -> None:
+    shared = worker_row(labels=["cpu", "io"], class_slots=[10, 4, 2], class_used=[1, 0, 2])
+    own = worker_row(labels=["gpu"], class_slots=[2, 1, 1], tenant_id=api.tenant.id)
+    worker_row(tenant_id=new_uuid())
+    worker_row(state="stopped")
+    items = api.get("/workers").json()["items"]
+    assert [(item["id"], item["labels"], item["dedicated"]) for item in items] == [
+        (own.id, ["gpu"], True),
+        (shared.id, ["cpu", "io"], False),
+    ]
+    assert items[1]["classes"] == {
+        "critical": {"slots": 10, "used": 1},
+        "standard": {"slots": 4, "used": 0},
+        "bulk": {"slots": 2, "used": 2},
+    }
+    assert items[0]["classes"]["bulk"] == {"slots": 1, "used": 0}, "before its first heartbeat"
+    assert "host" not in items[0], "machines are the platform's business"
+
+
+def test_the_platform_sees_every_worker_and_its_machine() -> None:
+    tenant = make_tenant()
+    tenant.tier = Tier.SYSTEM
+    tenant.save()
+    platform = make_api(tenant)
+    theirs = worker_row(tenant_id=new_uuid(), host="gpu-1")
+    found = {item["id"]: item for item in platform.get("/workers").json()["items"]}
+    assert (found[theirs.id]["host"], found[theirs.id]["tenant_id"]) == ("gpu-1", str(theirs.tenant_id))
+
+
+def test_the_page_shows_them_too() -> None:
+    tenant = make_tenant()
+    browser = Client()
+    browser.force_login(make_person(tenant))
+    worker_row(labels=["<b>"], class_slots=[10, 4, 2], class_used=[1, 0, 2], host="secret-host")
+    worker_row(tenant_id=new_uuid(), labels=["not-yours"])
+    html = browser.get(f"/t/{tenant.slug}/workers/").content.decode()
+    assert "&lt;b&gt;" in html
+    assert "1 / 10" in html
+    assert "2 / 2" in html
+    assert "secret-host" not in html
+    assert "not-yours" not in html
