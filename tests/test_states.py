@@ -204,6 +204,7 @@ def _rewrite(ledger: Ledger, identity: bytes) -> None:
             "priority": 5,
             "overlap": Overlap.SKIP,
             "slot_key": None,
+            "concurrency_key": None,
             "queue_seconds": None,
         }
         person_store.rewrite(ledger.connection, [Move(row, Status.SCHEDULED)], plan=plan, actor="a")
@@ -250,7 +251,7 @@ WAYS = {
     "dispatch a retry above the budget": Driven("dispatch", _dispatch_above_budget, {S.PRELOADED: S.SCHEDULED}),
     "circuit_wake": Driven("circuit_wake", _wake_from_circuit, {}),
     "request_cancel_of_slot_holders": Driven(
-        "request_cancel_of_slot_holders",
+        "displace",
         lambda g, i: store.request_cancel_of_slot_holders(g.connection, [g.row(i)["slot_key"]]),
         {S.SCHEDULED: S.CANCELLED, S.PRELOADED: S.CANCELLED, S.RETRYING: S.CANCELLED},
         holds_slot=True,

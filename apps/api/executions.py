@@ -32,7 +32,7 @@ class Executions(ApiView):
         now = person_store.database_now(postgres.raw(django_connection))
         found = selectors.executions(principal(request), wanted, now=now, below=page.below, limit=page.limit + 1)
         shown = found[: page.limit]
-        items = [representations.execution(row) for row in shown]
+        items = representations.executions(shown)
         return Response(page.answer(found, items, shown[-1].id if shown else None))
 
 
@@ -71,13 +71,14 @@ class DeadLetters(ApiView):
             limit=page.limit + 1,
         )
         shown = found[: page.limit]
+        executions = representations.executions([row.execution for row in shown])
         items = [
             {
-                **representations.execution(row.execution),
+                **execution,
                 "fingerprint": row.letter.fingerprint,
                 "since": representations.moment(row.letter.since),
             }
-            for row in shown
+            for execution, row in zip(executions, shown, strict=True)
         ]
         return Response(page.answer(found, items, shown[-1].letter.execution_id if shown else None))
 

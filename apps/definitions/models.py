@@ -26,6 +26,7 @@ class Task(models.Model):
     strict_timing = models.BooleanField(default=False, help_text="no jitter")
     overlap_policy = models.CharField(max_length=16, choices=[(p, p) for p in OVERLAP_POLICIES], default="skip")
     catchup_seconds = models.IntegerField(default=3600)
+    concurrency = models.JSONField(null=True, blank=True, help_text="key, limit, when_full; null: no limit")
     handler = models.JSONField()
     parameters = models.JSONField(default=dict, blank=True)
     timeout_seconds = models.IntegerField(default=300)

@@ -129,6 +129,7 @@ def _rerun_of(execution: Execution, now_ms: int) -> NewExecution:
         payload=None if execution.payload is None else json.dumps(execution.payload).encode(),
         rerun_of=execution.id.bytes,
         queue_seconds=execution.queue_seconds,
+        concurrency_key=execution.concurrency_key,
     )
 
 
