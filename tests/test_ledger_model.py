@@ -222,7 +222,13 @@ class LedgerMachine(RuleBasedStateMachine):
         with self.connection.transaction():
             locked = self.lock(identity)
             did = person_store.act(
-                self.connection, "replay", locked, attempts=MAX_ATTEMPTS, actor="test", reason="test"
+                self.connection,
+                "replay",
+                locked,
+                attempts=MAX_ATTEMPTS,
+                from_start=False,
+                actor="test",
+                reason="test",
             )
         assert did == (row.status is Status.DEAD_LETTER)
         if did:

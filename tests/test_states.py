@@ -306,7 +306,7 @@ WAYS = {
     "move to scheduled": Driven("move_pending", _move(S.SCHEDULED), {S.PRELOADED: S.SCHEDULED}),
     "move to skipped": Driven("move_pending", _move(S.SKIPPED), {S.SCHEDULED: S.SKIPPED, S.PRELOADED: S.SKIPPED}),
     "rewrite": Driven("rewrite_pending", _rewrite, {S.PRELOADED: S.SCHEDULED, S.CANCELLED: S.SCHEDULED}),
-    "replay": Driven("replay", _act("replay", attempts=4), {S.DEAD_LETTER: S.SCHEDULED}),
+    "replay": Driven("replay", _act("replay", attempts=4, from_start=False), {S.DEAD_LETTER: S.SCHEDULED}),
     "discard": Driven("discard", _act("discard"), {S.DEAD_LETTER: S.CANCELLED}),
     "request_cancel": Driven("request_cancel", _act("request_cancel"), {}),
 }

@@ -13,6 +13,7 @@ from apps.api.idempotency import once
 from apps.api.pagination import page_request
 from apps.executions import person_store, selectors, services
 from chronoweb.runtime import postgres
+from chronoweb.runtime.errors import InvalidInput
 
 FILTERS = ("task_id", "status", "since", "until")
 
@@ -20,8 +21,9 @@ FILTERS = ("task_id", "status", "since", "until")
 class Executions(ApiView):
     """Latest scheduled first; without `since`, of the last selectors.DEFAULT_DAYS_BACK days and all that is ahead."""
 
+    query_parameters = (*FILTERS, "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, (*FILTERS, "limit", "cursor"))
         page = page_request(request, filters=FILTERS)
         wanted = selectors.Filter(
             task_id=queries.identity(request, "task_id"),
@@ -61,8 +63,9 @@ class CancelExecution(ApiView):
 
 
 class DeadLetters(ApiView):
+    query_parameters = ("task_id", "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, ("task_id", "limit", "cursor"))
         page = page_request(request, filters=("task_id",))
         found = selectors.dead_letters(
             principal(request),
@@ -84,6 +87,8 @@ class DeadLetters(ApiView):
 
 
 class DeadLetter(ApiView):
+    query_parameters = ("reason",)
+
     def delete(self, request: Request, execution_id: UUID) -> Response:
         reason = body_object(request, fields=("reason",)).get("reason")
         if reason is None:
@@ -93,11 +98,15 @@ class DeadLetter(ApiView):
 
 
 class ReplayDeadLetter(ApiView):
+    """It goes on behind its checkpoint, unless `from_start` is true."""
+
     def post(self, request: Request, execution_id: UUID) -> Response:
-        body_object(request, fields=())
+        from_start = body_object(request, fields=("from_start",)).get("from_start", False)
+        if not isinstance(from_start, bool):
+            raise InvalidInput("/from_start", from_start, "must be true or false", "true, false")
 
         def act() -> Response:
-            services.replay(principal=principal(request), execution_id=execution_id)
+            services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
             return _detail(request, execution_id, status=202)
 
         return once(request, act)

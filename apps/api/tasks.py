@@ -44,8 +44,9 @@ def _expected_version(request: Request) -> int | None:
 
 
 class Tasks(ApiView):
+    query_parameters = (*FILTERS, "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, (*FILTERS, "limit", "cursor"))
         page = page_request(request, filters=FILTERS)
         rows = selectors.tasks(
             principal(request),

@@ -112,7 +112,8 @@ WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.tenant_id = %(tenan
 FOR UPDATE
 
 -- name: replay
--- A person sends a dead letter round again: due now, with a fresh budget of attempts after those it has had.
+-- A person sends a dead letter round again: due now, with a fresh budget of attempts after those it has had, behind the
+-- checkpoint that it left, unless it is to begin from the start.
 WITH u AS (
     UPDATE {executions} e SET
         status = {SCHEDULED},
@@ -128,6 +129,8 @@ WITH u AS (
     RETURNING e.id, e.scheduled_at, e.tenant_id, e.token
 ), d AS (
     DELETE FROM dead_letters d USING u WHERE d.execution_id = u.id
+), p AS (
+    DELETE FROM progress p USING u WHERE %(from_start)s AND p.execution_id = u.id
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, {DEAD_LETTER}, {SCHEDULED}, token, %(actor)s, %(reason)s FROM u
