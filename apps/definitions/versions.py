@@ -4,6 +4,7 @@ from typing import Any
 
 from apps.definitions.models import Task
 from apps.definitions.validation import FIELDS
+from apps.definitions.zones import TZDATA_VERSION
 from apps.executions.circuits import key_of
 from apps.executions.models import TaskVersion
 
@@ -14,9 +15,10 @@ def document_of(task: Task) -> dict[str, Any]:
 
 
 def put_document(task: Task, document: dict[str, Any]) -> None:
-    """Take over a document that validation.read_document has returned; the caller saves."""
+    """Take over a document that validation.read_document has returned; the caller plans it and saves."""
     for name in FIELDS:
         setattr(task, name, document[name])
+    task.tzdata = TZDATA_VERSION
 
 
 def write_version(task: Task, *, actor: str) -> TaskVersion:

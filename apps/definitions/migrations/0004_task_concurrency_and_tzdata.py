@@ -12,4 +12,11 @@ class Migration(migrations.Migration):
             name="concurrency",
             field=models.JSONField(blank=True, help_text="key, limit, when_full; null: no limit", null=True),
         ),
+        migrations.AddField(
+            model_name="task",
+            name="tzdata",
+            field=models.CharField(
+                blank=True, default="", help_text="the time zone rules it is planned by", max_length=16
+            ),
+        ),
     ]
