@@ -102,7 +102,9 @@ for do not reach it."""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
-@pytest.mark.parametrize("shell", [False, True], ids=["itself", "a shell that execs it"])
+@pytest.mark.parametrize(
+    "shell", [False, pytest.param(True, marks=pytest.mark.drill)], ids=["itself", "a shell that execs it"]
+)
 def test_a_worker_that_is_process_1_hears_sigterm(rig: Rig, shell: bool) -> None:
     """As in a container: drained by its own signal, nothing lost, no attempt used, nothing left behind."""
     rig.ledger.define(handler=sleeping(1.5, rig.record))
