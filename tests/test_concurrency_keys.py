@@ -173,6 +173,13 @@ def test_a_lower_limit_counts_what_still_runs(ledger: Ledger) -> None:
     assert again(ledger, late) is Status.DISPATCHED
 
 
+def test_a_key_without_a_limit_has_one_place(ledger: Ledger) -> None:
+    """No version says so; one that did must not stop the dispatch of everything."""
+    ledger.define(concurrency=None)
+    first, second = add(ledger, 2)
+    assert ledger.dispatch([first, second]) == {first: Status.DISPATCHED, second: Status.SCHEDULED}
+
+
 def test_held_ones_take_no_place(ledger: Ledger) -> None:
     limit(ledger, 1)
     [later] = add(ledger, later_ms=60_000)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from apps.console import reasons
 from apps.definitions import services
 from apps.definitions.models import Task
 from apps.executions import concurrency, selectors
@@ -18,6 +19,7 @@ from tests.factories import (
     make_api,
     make_task,
     materialise,
+    now,
     pointers,
     problem,
     reread,
@@ -190,5 +192,8 @@ def test_the_reason_of_one_that_waits(api: Api, task: Task) -> None:
     text = "waits: 3 of 3 running for customer-42"
     shown = api.get(f"/executions/{waits.id}").json()
     assert (shown["hold"], shown["reason"], shown["concurrency_key"]) == ("concurrency", text, "customer-42")
+    seen = reasons.of(waits, reasons.gather(api.principal, [waits], now=now()))
+    assert seen is not None
+    assert seen.text == text
     listed = api.get(f"/executions?task_id={task.id}").json()["items"]
     assert [item["reason"] for item in listed if item["id"] == str(waits.id)] == [text]

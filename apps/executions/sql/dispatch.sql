@@ -66,8 +66,8 @@ WITH g AS MATERIALIZED (
                 SELECT 1 FROM slot_waiters w WHERE w.key = concurrency_key
                 AND (w.scheduled_at, w.execution_id) < (f.scheduled_at, f.id)) AS queues
         FROM (
-            SELECT j.*, (tv.definition -> 'concurrency' ->> 'limit')::int AS places,
-                tv.definition -> 'concurrency' ->> 'when_full' AS when_full,
+            SELECT j.*, coalesce((tv.definition -> 'concurrency' ->> 'limit')::int, 1) AS places,
+                coalesce(tv.definition -> 'concurrency' ->> 'when_full', 'queue') AS when_full,
                 row_number() OVER (PARTITION BY concurrency_key) = 1 AS first
             FROM j JOIN task_versions tv ON tv.id = j.task_version_id
             WHERE j.concurrency_key IS NOT NULL AND j.verdict = 0
