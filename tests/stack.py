@@ -142,6 +142,7 @@ class Ledger:
         policy: dict[str, Any] | None = None,
         timeout: float = 30,
         idempotent: bool = True,
+        concurrency: dict[str, Any] | None = None,
         **parameters: Any,
     ) -> int:
         """A version of the task; rows that are added from now on name it."""
@@ -152,6 +153,7 @@ class Ledger:
             "timeout_seconds": timeout,
             "retry_policy": {**POLICY, **(policy or {})},
             "idempotent": idempotent,
+            "concurrency": concurrency,
         }
         row = self.connection.execute(
             "INSERT INTO task_versions (task_id, tenant_id, number, name, definition, created_at, created_by,"
@@ -180,6 +182,7 @@ class Ledger:
         token: int = EPOCH << 32,
         attempt: int | None = None,
         slot_key: str | None = None,
+        concurrency_key: str | None = None,
         overlap: Overlap = Overlap.ALLOW_ALL,
         origin: Origin = Origin.SCHEDULE,
         hold: Hold = Hold.NONE,
@@ -209,6 +212,7 @@ class Ledger:
                 origin=origin,
                 overlap=overlap,
                 slot_key=slot_key,
+                concurrency_key=concurrency_key,
                 idempotency_key=identity.hex(),
                 payload=payload,
             )
@@ -272,6 +276,11 @@ class Ledger:
         """Who holds a slot."""
         found = self.select("SELECT execution_id FROM slots WHERE key = %s", key)
         return found[0]["execution_id"].bytes if found else None
+
+    def places(self, key: str) -> dict[int, bytes]:
+        """Who holds which place of a concurrency key."""
+        found = self.select("SELECT n, execution_id FROM slots WHERE key = %s", key)
+        return {row["n"]: row["execution_id"].bytes for row in found}
 
     def waiters(self, key: str) -> list[bytes]:
         query = "SELECT execution_id FROM slot_waiters WHERE key = %s ORDER BY scheduled_at, execution_id"
@@ -361,9 +370,17 @@ u AS (
 ), s AS (
     INSERT INTO slots (key, n, execution_id, scheduled_at)
     SELECT slot_key, 0, id, scheduled_at FROM u WHERE %(slot)s AND slot_key IS NOT NULL
+), k AS (
+    INSERT INTO slots (key, n, execution_id, scheduled_at)
+    SELECT concurrency_key, row_number() OVER (PARTITION BY concurrency_key ORDER BY id)
+            + (SELECT coalesce(max(n), 0) FROM slots s WHERE s.key = concurrency_key), id, scheduled_at
+    FROM u WHERE %(active)s AND concurrency_key IS NOT NULL
 )
-INSERT INTO slot_waiters (key, scheduled_at, execution_id)
-SELECT slot_key, scheduled_at, id FROM u WHERE slot_key IS NOT NULL AND hold = 4
+INSERT INTO slot_waiters (key, scheduled_at, execution_id, places)
+SELECT CASE hold WHEN 4 THEN slot_key ELSE concurrency_key END, scheduled_at, id,
+    CASE hold WHEN 4 THEN 1 ELSE (SELECT (definition -> 'concurrency' ->> 'limit')::int FROM task_versions v
+        WHERE v.id = task_version_id) END
+FROM u WHERE slot_key IS NOT NULL AND hold = 4 OR concurrency_key IS NOT NULL AND hold = 7
 """
 
 

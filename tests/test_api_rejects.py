@@ -11,7 +11,7 @@ from django.test import Client
 
 from apps.definitions.models import Task
 from apps.executions.models import Execution, IdempotencyKey, TaskVersion
-from apps.tenants.models import AuditEntry
+from apps.tenants.models import AuditEntry, Role
 from tests.factories import Api, document, make_api, make_task, pointers, problem
 
 REJECTED = json.loads((Path(__file__).parent / "data" / "cron.json").read_text())["reject"]
@@ -251,6 +251,34 @@ def test_bad_queries(api: Api, query: str) -> None:
 def test_bad_queries_of_executions(api: Api, query: str) -> None:
     body = problem(api.get(f"/executions?{query}"), 400)
     assert body["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("get", "/tasks/{task}"),
+        ("patch", "/tasks/{task}"),
+        ("delete", "/tasks/{task}"),
+        ("post", "/tasks/{task}/pause"),
+        ("post", "/tasks/{task}/trigger"),
+        ("get", f"/executions/{UNKNOWN}"),
+        ("post", f"/executions/{UNKNOWN}/cancel"),
+        ("delete", f"/admin/dlq/{UNKNOWN}"),
+        ("post", f"/admin/dlq/{UNKNOWN}/replay"),
+        ("post", "/circuits/1/reset"),
+        ("get", "/webhook-secret"),
+        ("get", "/admin/scheduler"),
+    ],
+)
+def test_no_route_ignores_a_parameter(api: Api, method: str, path: str) -> None:
+    """A misspelt one is told, not taken for none; nothing is done."""
+    task = make_task(api.principal)
+    owner = make_api(api.tenant, role=Role.OWNER)
+    body = problem(owner.call(method, f"{path.format(task=task.id)}?dry_run=1", {} if method != "get" else None), 400)
+    assert body["errors"][0]["parameter"] == "dry_run"
+    task.refresh_from_db()
+    assert (task.deleted_at, task.paused_at, task.version) == (None, None, 1)
+    assert not Execution.objects.filter(task_id=task.id).exists()
 
 
 def test_ids_outside_all_partitions_are_simply_unknown(api: Api) -> None:

@@ -50,6 +50,7 @@ def test_the_document_comes_back_whole(api: Api) -> None:
         "strict_timing": False,
         "overlap_policy": "skip",
         "catchup_seconds": 3600,
+        "concurrency": {"key": "sales", "limit": 2, "when_full": "skip_newest"},
         "handler": {"type": "webhook", "url": "https://1.1.1.1/x", "method": "POST", "headers": {}},
         "parameters": {},
         "timeout_seconds": 300,

@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
+from apps.definitions import services
 from apps.definitions.models import Task
 from apps.executions.models import Execution, IdempotencyKey
 from apps.executions.states import Hold, Origin, Overlap, Status
 from apps.tenants.models import Tenant
 from tests.factories import Api, document, make_api, make_principal, make_task, now, pointers, problem
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -195,6 +197,54 @@ def test_twenty_at_once_with_one_key_are_one_run() -> None:
     for kind in (0, 1):
         assert len({identity for which, _, identity in answers if which == kind}) == 1
     assert Execution.objects.filter(task_id=task.id).count() == 2
+
+
+class _Undone(Exception):
+    pass
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_is_undone_leaves_its_key_to_those_that_wait() -> None:
+    """Behaviour 5.4: the first takes the key and is rolled back while nineteen wait for it: one of these is the run."""
+    tenant = Tenant.objects.create(slug="undone", name="undone")
+    task = make_task(make_principal(tenant))
+    api = make_api(tenant)
+    taken = threading.Event()
+
+    def first() -> None:
+        try:
+            with transaction.atomic():
+                services.trigger(principal=make_principal(tenant), task_id=task.id, idempotency_key="same")
+                taken.set()
+                eventually(lambda: _waiting_for_a_lock() >= 3, seconds=20)
+                raise _Undone
+        except _Undone:
+            pass
+        finally:
+            connection.close()
+
+    def post(_: int) -> tuple[int, str]:
+        assert taken.wait(20)
+        try:
+            response = api.post(f"/tasks/{task.id}/trigger", {"idempotency_key": "same"})
+            return response.status_code, response.json()["id"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(20) as pool:
+        undone = pool.submit(first)
+        answers = list(pool.map(post, range(19)))
+        undone.result()
+    assert {status for status, _ in answers} == {202}
+    [row] = Execution.objects.filter(task_id=task.id)
+    assert {identity for _, identity in answers} == {str(row.id)}
+
+
+def _waiting_for_a_lock() -> int:
+    with connection.cursor() as cursor:
+        # Not pg_stat_activity: a transaction sees it as it was at its first look.
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return int(cursor.fetchone()[0])
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,7 +1,7 @@
 """The ledger against a small model, in random interleavings of everything that moves an execution.
 
 The model is plain Python and knows the rules alone: who may move what under which token, and what is counted. Every
-step is done on both; then every row, its places in `outstanding` and `slots`, and its attempts are compared.
+step is done on both; then every row, its places in `outstanding` and `slots`, who waits, and its attempts are compared.
 """
 
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ from tests.stack import Ledger
 
 WORKERS = (1, 2)
 MAX_ATTEMPTS = 3
+PLACES = 2
 EPOCH = 7
 
 
@@ -29,6 +30,7 @@ class Row:
     """One execution as the model knows it. tokens: every token it was ever sent under, with its worker."""
 
     slot: str | None
+    key: str | None
     status: Status = Status.SCHEDULED
     hold: Hold = Hold.NONE
     wakes: bool = True
@@ -42,7 +44,9 @@ class Row:
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Six executions of one task; three share a slot and wait for it in order."""
+    """Six executions of one task; three share an overlap slot, four a concurrency key of two places, and two of these
+    the slot, too. They wait in order.
+    """
 
     ledger: ClassVar[Ledger]
 
@@ -50,6 +54,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.rows: dict[bytes, Row] = {}
         self.slots: dict[str, bytes] = {}
+        self.places: set[bytes] = set()
         self.waiting: dict[str, list[bytes]] = {}
         self.held = False
         self.epoch = EPOCH
@@ -61,13 +66,21 @@ class LedgerMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         ledger = type(self).ledger = Ledger(self.ledger.url, self.ledger.connection)
-        key = f"task:{ledger.slug}"
-        for slot, overlap in ((None, Overlap.ALLOW_ALL), (key, Overlap.BUFFER_ALL)):
+        ledger.define(concurrency={"key": "k", "limit": PLACES, "when_full": "queue"})
+        slot, key = f"task:{ledger.slug}", f"key:{ledger.tenant.hex()}:k"
+        for count, mine, of_key in ((1, None, None), (2, None, key), (1, slot, None), (2, slot, key)):
             made = ledger.add(
-                3, status=Status.SCHEDULED, due_in_ms=-10, slot_key=slot, overlap=overlap, max_attempts=MAX_ATTEMPTS
+                count,
+                status=Status.SCHEDULED,
+                due_in_ms=-10,
+                slot_key=mine,
+                concurrency_key=of_key,
+                overlap=Overlap.BUFFER_ALL if mine else Overlap.ALLOW_ALL,
+                max_attempts=MAX_ATTEMPTS,
             )
-            self.rows |= {identity: Row(slot) for identity in made}
-        self.waiting = {key: []}
+            self.rows |= {identity: Row(mine, of_key) for identity in made}
+        self.waiting = {slot: [], key: []}
+        self.key = key
         self.set_epochs()
 
     # ---- the steps ----
@@ -87,8 +100,7 @@ class LedgerMachine(RuleBasedStateMachine):
             group = [chosen[p] for p in positions]
             held = {shard: self.epoch for shard in range(ids.SHARDS)}
             store.dispatch(self.connection, group, [worker] * len(group), window_ms=250, held=held)
-        for identity in chosen:
-            self.model_dispatch(identity, worker)
+            self.model_dispatch(group, worker)
 
     @rule(data=st.data(), worker=st.sampled_from(WORKERS))
     def take_back_and_send_again(self, data: st.DataObject, worker: int) -> None:
@@ -98,7 +110,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for identity in self.rows:
             held = {shard: self.epoch for shard in range(ids.SHARDS)}
             store.dispatch(self.connection, [identity], [worker], window_ms=250, held=held)
-            self.model_dispatch(identity, worker)
+            self.model_dispatch([identity], worker)
 
     @rule(data=st.data(), worker=st.sampled_from(WORKERS))
     def dispatch_under_a_stale_epoch(self, data: st.DataObject, worker: int) -> None:
@@ -143,6 +155,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 target = Status.CANCELLED  # nobody tries again what is to be cancelled
             row.status, row.wakes = target, target is Status.RETRYING
             row.outcomes.append(outcome)
+            self.places.discard(identity)
             if target is not Status.RETRYING:
                 self.model_free(identity)
 
@@ -192,12 +205,12 @@ class LedgerMachine(RuleBasedStateMachine):
                 did = person_store.act(self.connection, "request_cancel", locked, actor="test", reason="test")
                 assert did == (not row.cancel)
         if row.status in PENDING:
-            retrying = row.status is Status.RETRYING
             row.status, row.hold, row.wakes = Status.CANCELLED, Hold.NONE, False
-            if row.slot and identity in self.waiting[row.slot]:
-                self.waiting[row.slot].remove(identity)
+            for queue in self.waiting.values():
+                if identity in queue:
+                    queue.remove(identity)
             self.model_free(identity)
-            if retrying and row.slot:
+            if row.slot:
                 self.model_wake(row.slot)
         elif row.status in ACTIVE:
             row.cancel = True
@@ -209,7 +222,13 @@ class LedgerMachine(RuleBasedStateMachine):
         with self.connection.transaction():
             locked = self.lock(identity)
             did = person_store.act(
-                self.connection, "replay", locked, attempts=MAX_ATTEMPTS, actor="test", reason="test"
+                self.connection,
+                "replay",
+                locked,
+                attempts=MAX_ATTEMPTS,
+                from_start=False,
+                actor="test",
+                reason="test",
             )
         assert did == (row.status is Status.DEAD_LETTER)
         if did:
@@ -267,8 +286,12 @@ class LedgerMachine(RuleBasedStateMachine):
         outstanding = {identity: token for identity, (_, token) in self.ledger.outstanding().items()}
         assert outstanding == {i: row.token for i, row in self.rows.items() if row.status in ACTIVE}
         for key in self.waiting:
-            assert self.ledger.slot_holder(key) == self.slots.get(key)
+            if key != self.key:
+                assert self.ledger.slot_holder(key) == self.slots.get(key)
             assert self.ledger.waiters(key) == self.waiting[key]
+        places = self.ledger.places(self.key)
+        assert set(places) <= set(range(1, PLACES + 1))
+        assert sorted(places.values()) == sorted(self.places)
 
     @invariant()
     def attempts_are_told_and_nothing_is_committed_twice(self) -> None:
@@ -284,22 +307,53 @@ class LedgerMachine(RuleBasedStateMachine):
 
     # ---- the model's side ----
 
-    def model_dispatch(self, identity: bytes, worker: int) -> None:
-        row = self.rows[identity]
-        if row.status is not Status.PRELOADED:
-            return
-        row.wakes = False
+    def model_dispatch(self, group: list[bytes], worker: int) -> None:
+        """Of one day. What fits into the places of its key comes first; a place that the overlap slot then keeps from
+        being used is left for the next tick.
+        """
+        ready = [i for i in group if self.rows[i].status is Status.PRELOADED]
+        for identity in ready:
+            self.rows[identity].wakes = False
         if self.held:
-            row.status, row.hold = Status.SCHEDULED, Hold.PAUSED
-        elif row.slot and self.slots.get(row.slot, identity) != identity:
-            row.status, row.hold = Status.SCHEDULED, Hold.OVERLAP
-            self.waiting[row.slot] = sorted([*self.waiting[row.slot], identity])
-        else:
-            if row.slot:
-                self.slots[row.slot] = identity
-            row.status, row.worker = Status.DISPATCHED, worker
-            row.token = max(row.token + 1, self.epoch << 32)
-            row.sent.append((row.token, worker))
+            for identity in ready:
+                self.rows[identity].status, self.rows[identity].hold = Status.SCHEDULED, Hold.PAUSED
+            return
+        behind = {i for i in ready if self.rows[i].key and any(w < i for w in self.waiting[self.key])}
+        keyed = [i for i in ready if self.rows[i].key and i not in behind]
+        unfit = behind | set(keyed[max(0, PLACES - len(self.places)) :])
+        owners = dict(self.slots)
+        for identity in ready:
+            if (slot := self.rows[identity].slot) and identity not in unfit:
+                owners.setdefault(slot, identity)
+        left: list[bytes] = []
+        for identity in ready:
+            row = self.rows[identity]
+            if row.slot and owners.get(row.slot, identity) != identity:
+                self.model_wait(identity, row.slot, Hold.OVERLAP)
+            elif identity in behind:
+                self.model_wait(identity, row.key, Hold.CONCURRENCY)
+            elif identity in unfit:
+                left.append(identity)
+            else:
+                self.model_send(identity, worker)
+        for identity in left:
+            if len(self.places) >= PLACES:
+                self.model_wait(identity, self.rows[identity].key, Hold.CONCURRENCY)
+
+    def model_wait(self, identity: bytes, key: str | None, hold: Hold) -> None:
+        assert key is not None
+        self.rows[identity].status, self.rows[identity].hold = Status.SCHEDULED, hold
+        self.waiting[key] = sorted([*self.waiting[key], identity])
+
+    def model_send(self, identity: bytes, worker: int) -> None:
+        row = self.rows[identity]
+        if row.slot:
+            self.slots[row.slot] = identity
+        if row.key:
+            self.places.add(identity)
+        row.status, row.worker = Status.DISPATCHED, worker
+        row.token = max(row.token + 1, self.epoch << 32)
+        row.sent.append((row.token, worker))
 
     def model_back(self, identity: bytes, target: Status) -> None:
         row = self.rows[identity]
@@ -311,13 +365,15 @@ class LedgerMachine(RuleBasedStateMachine):
         slot = self.rows[identity].slot
         if slot and self.slots.get(slot) == identity:
             del self.slots[slot]
+        self.places.discard(identity)
 
     def model_wake(self, key: str) -> None:
-        if key in self.slots or not self.waiting[key]:
-            return
-        row = self.rows[self.waiting[key].pop(0)]
-        if row.status is Status.SCHEDULED and row.hold is Hold.OVERLAP:
-            row.hold, row.wakes = Hold.NONE, True
+        free = PLACES - len(self.places) if key == self.key else int(key not in self.slots)
+        woken, self.waiting[key] = self.waiting[key][: max(0, free)], self.waiting[key][max(0, free) :]
+        for identity in woken:
+            row = self.rows[identity]
+            if row.status is Status.SCHEDULED and row.hold in (Hold.OVERLAP, Hold.CONCURRENCY):
+                row.hold, row.wakes = Hold.NONE, True
 
     def lift(self) -> None:
         """As resuming a task does: what the hold had refused waits for its time again."""

@@ -219,7 +219,7 @@ def test_the_holder_is_asked_to_stop(ledger: Ledger, status: Status) -> None:
     current = holder(ledger, Overlap.CANCEL_OTHER, status)
     [rival] = add(ledger, Overlap.CANCEL_OTHER)
     assert ledger.dispatch([rival]) == {rival: Status.SCHEDULED}
-    assert store.request_cancel_of_slot_holders(ledger.connection, [ledger.slug]) == [current]
+    assert store.request_cancel_of_slot_holders(ledger.connection, [ledger.slug]) == [(ledger.tenant, current)]
     asked = ledger.row(current)["cancel_requested_at"]
     assert asked is not None
     assert store.request_cancel_of_slot_holders(ledger.connection, [ledger.slug]) == []

@@ -15,6 +15,7 @@ import pytest
 from apps.executions import ids, partitions, store
 from apps.executions.rows import Finish, NewExecution, Note, Queue
 from apps.executions.states import Origin, Outcome, Overlap, Status
+from apps.executions.store.statements import bounds_of
 from apps.quickstart.services import ServiceAddresses
 from chronoweb.runtime import postgres
 from chronoweb.runtime.sql import day_suffix
@@ -34,6 +35,16 @@ SELECT encode(int8send((at * 65536)::bigint + 28672 + n %% 4096) || substr(decod
     md5((n %% 50)::text)::uuid, md5((n %% 500)::text)::uuid, 1, 4, n %% 10, n %% 3, 5, 0, 0, n::text
 FROM (SELECT n, %(day)s::bigint * 86400000 + n::bigint * 86399999 / %(count)s AS at
       FROM generate_series(1, %(count)s) n) v
+"""
+
+
+_SENT = """
+WITH v AS (SELECT e.id, e.scheduled_at, e.tenant_id, n FROM unnest(%(ids)s, %(scheduled)s) WITH ORDINALITY
+           v(i, s, n) JOIN executions e ON e.scheduled_at = v.s AND e.id = v.i),
+o AS (INSERT INTO outstanding (execution_id, scheduled_at, worker_id, class, tenant_id, token, dispatched_at)
+      SELECT id, scheduled_at, (%(worker)s::int[])[1 + n %% 2], 1, tenant_id, 1, now() FROM v),
+s AS (INSERT INTO slots (key, n, execution_id, scheduled_at) SELECT n::text, n %% 2, id, scheduled_at FROM v)
+INSERT INTO progress (execution_id, scheduled_at, tenant_id, token) SELECT id, scheduled_at, tenant_id, 1 FROM v
 """
 
 
@@ -137,6 +148,22 @@ FROM_IDS: dict[str, Ask] = {
     "forget_progress": lambda c, d: store.forget_progress(c, d.ids),
     "reclaim": lambda c, d: store.reclaim(c, [(i, 1 << 32) for i in d.ids], reason="r", actor="a"),
     "wake_preloaded": lambda c, d: store.wake_preloaded(c, d.ids),
+    "wake_waiters": lambda c, d: c.execute(
+        store.named_sql("wake_waiters", d.number),
+        {
+            "ids": postgres.uuids(d.ids),
+            "scheduled": postgres.instants([ids.milliseconds(i) * 1000 for i in d.ids]),
+            "keys": postgres.texts([b"k"] * len(d.ids)),
+        },
+    ),
+    "displace": lambda c, d: c.execute(
+        store.named_sql("displace", d.number),
+        {
+            "ids": postgres.uuids(d.ids),
+            "scheduled": postgres.instants([ids.milliseconds(i) * 1000 for i in d.ids]),
+            "reason": "r",
+        },
+    ),
     "evict": lambda c, d: store.evict(c, d.ids, role="preloader", epoch=1),
 }
 
@@ -283,7 +310,45 @@ def test_a_freed_slot_that_nobody_waits_for_asks_no_day(connection: psycopg.Conn
     """Planning an update of a hundred days takes longer than a whole batch of ends."""
     plan = Explained(connection)
     assert store.wake_waiters(plan, ["nobody-waits"]) == []  # type: ignore[arg-type]
-    assert {n["Relation Name"] for n in plan.nodes() if "Relation Name" in n} == {"slot_waiters"}, plan.text
+    assert {n["Relation Name"] for n in plan.nodes() if "Relation Name" in n} <= {"slot_waiters", "slots"}, plan.text
+
+
+# What a worker asks each second, and the watchdog: one day at a time, driven from the small table beside it.
+BESIDE: dict[str, tuple[str, dict[str, Any]]] = {
+    "to_cancel": ("outstanding", {"worker": 1}),
+    "outstanding_unread": ("outstanding", {"worker": 1, "limit": 200}),
+    "outstanding_unclaimed": ("outstanding", {"seconds": 30, "limit": 1000}),
+    "cancel_overdue": ("outstanding", {"seconds": 30, "limit": 1000}),
+    "outstanding_orphans": ("outstanding", {"seconds": 5}),
+    "remove_leaked_slots": ("slots", {}),
+    "forget_leaked_progress": ("progress", {}),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_driven_from_the_table_beside_it_on_one_day_alone(connection: psycopg.Connection, day: Day, name: str) -> None:
+    table, parameters = BESIDE[name]
+    scheduled = postgres.instants([ids.milliseconds(i) * 1000 for i in day.ids])
+    connection.execute(_SENT, {"ids": postgres.uuids(day.ids), "scheduled": scheduled, "worker": [1, 2]})
+    try:
+        bounds = bounds_of(day.number)
+        plan = Explained(connection)
+        plan.execute(store.named_sql(name, day.number), {**parameters, **bounds})
+        for scan in assert_day_alone(plan, day):
+            condition = scan["Index Cond"]
+            assert "scheduled_at = " in condition, plan.text
+            assert "id = " in condition, plan.text
+        assert table in {node.get("Relation Name") for node in plan.nodes()}
+        assert_no_other_joins(plan)
+    finally:
+        connection.execute("TRUNCATE outstanding, slots, progress")
+
+
+@pytest.mark.parametrize("query", ["outstanding_days", "slot_days", "progress_days"])
+def test_their_days_are_found_without_asking_any(connection: psycopg.Connection, query: str) -> None:
+    plan = Explained(connection)
+    plan.execute(store.named_sql(query), {"worker": None})
+    assert not [n for n in plan.nodes() if n.get("Relation Name", "").startswith(BIG)], plan.text
 
 
 def test_the_same_on_a_day_that_was_analysed(connection: psycopg.Connection, large: Day) -> None:

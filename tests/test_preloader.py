@@ -312,3 +312,16 @@ def test_missed_occurrences_run_within_the_window_and_are_told_outside_it(preloa
         assert len(ran) == pytest.approx(seconds / 60, abs=1)
         assert len(past) == pytest.approx(60, abs=2), "each missed one is told"
         assert any(row.scheduled_at > moment for row in rows_of(task))
+
+
+def test_a_new_leader_follows_new_time_zone_rules_once(preloader: Preloader) -> None:
+    schedule = {"type": "cron", "expression": "*/10 * * * *", "timezone": "America/Vancouver"}
+    task = make_task(make_principal(), schedule=schedule)
+    Task.objects.filter(id=task.id).update(tzdata="2025b", next_fire_at=now() + timedelta(days=2))
+    passes(preloader, lambda: Execution.objects.filter(task_id=task.id).exists())
+    task.refresh_from_db()
+    assert task.tzdata != "2025b"
+    Task.objects.filter(id=task.id).update(tzdata="2025b")
+    preloader.run_once()
+    task.refresh_from_db()
+    assert task.tzdata == "2025b", "looked at once a leadership"

@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from apps.executions import store
+from apps.executions import person_store, store
 from apps.executions.circuits import CircuitTerms
 from apps.executions.rows import Claimed, Note
 from apps.executions.states import Outcome, Status
@@ -21,6 +22,7 @@ from chronoweb.runtime import postgres
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from tests.stack import EPOCH, Ledger
+from tests.test_finish import end
 from tests.waiting import eventually
 
 TOKEN = EPOCH << 32
@@ -104,14 +106,47 @@ def test_the_next_attempt_is_handed_what_was_left_wherever_it_runs(ledger: Ledge
     assert {c.id: c.left_behind for c in claimed} == {left: '{"row": 7}', spoke: "", silent: None}
 
 
-def test_what_rests_says_nothing_more(ledger: Ledger) -> None:
-    rests, goes_on = ledger.add(2, status=Status.RUNNING)
-    note(ledger, Note(rests, TOKEN, 1.0), Note(goes_on, TOKEN, 1.0))
-    ledger.connection.execute(
-        "UPDATE executions SET status = %s WHERE id = encode(%s, 'hex')::uuid", (int(Status.DEAD_LETTER), rests)
-    )
-    store.forget_progress(ledger.connection, sorted([rests, goes_on]))
-    assert (said(ledger, rests), said(ledger, goes_on) is None) == (None, False)
+def put(ledger: Ledger, identity: bytes, status: Status) -> None:
+    query = "UPDATE executions SET status = %s WHERE id = encode(%s, 'hex')::uuid"
+    ledger.connection.execute(query, (int(status), identity))
+
+
+def test_what_rests_for_good_says_nothing_more(ledger: Ledger) -> None:
+    rests, goes_on, dead = ledger.add(3, status=Status.RUNNING)
+    note(ledger, *(Note(i, TOKEN, 1.0) for i in (rests, goes_on, dead)))
+    put(ledger, rests, Status.COMPLETED)
+    put(ledger, dead, Status.DEAD_LETTER)
+    store.forget_progress(ledger.connection, sorted([rests, goes_on, dead]))
+    assert [said(ledger, i) is None for i in (rests, goes_on, dead)] == [True, False, False]
+
+
+@pytest.mark.parametrize("from_start", [False, True])
+def test_a_replayed_dead_letter_goes_on_behind_its_checkpoint(ledger: Ledger, from_start: bool) -> None:
+    """Unless whoever replays it wants it from the start: the checkpoint may be what it fails at."""
+    [identity] = ledger.add(status=Status.RUNNING)
+    note(ledger, Note(identity, TOKEN, checkpoint=b'{"row": 7}'))
+    dead = end(ledger, identity, Status.DEAD_LETTER)
+    assert store.finish(ledger.connection, [dead], worker_id=1)
+    store.forget_progress(ledger.connection, [identity])
+    assert store.forget_leaked_progress(ledger.connection) == 0
+    with ledger.connection.transaction():
+        locked = person_store.lock_one(
+            ledger.connection, identity=UUID(bytes=identity), tenant_id=UUID(bytes=ledger.tenant)
+        )
+        assert locked is not None
+        replayed = {"attempts": 4, "from_start": from_start, "actor": "test", "reason": "test"}
+        assert person_store.act(ledger.connection, "replay", locked, **replayed)
+    put(ledger, identity, Status.PRELOADED)
+    ledger.dispatch([identity])
+    [claimed] = store.claim(ledger.connection, [identity], [ledger.token(identity)], worker_id=1)
+    assert claimed.left_behind == (None if from_start else '{"row": 7}')
+
+
+def test_a_dead_letter_given_up_says_nothing_more(ledger: Ledger) -> None:
+    [identity] = ledger.add(status=Status.RUNNING)
+    note(ledger, Note(identity, TOKEN, checkpoint=b"1"))
+    put(ledger, identity, Status.CANCELLED)
+    assert store.forget_leaked_progress(ledger.connection) == 1
 
 
 def test_the_watchdog_drops_what_others_have_ended(ledger: Ledger) -> None:

@@ -74,6 +74,22 @@ def test_the_last_attempt_makes_a_dead_letter(ledger: Ledger) -> None:
     assert letter["fingerprint"] == "WorkerLost"
 
 
+def test_what_kills_its_worker_each_time_runs_out_of_attempts(ledger: Ledger) -> None:
+    """Behaviour 5.3: the attempt was counted when it was claimed, so no death of a worker gives one back."""
+    [identity] = ledger.add(max_attempts=3)
+    for worker in (1, 2, 3):
+        ledger.dispatch([identity], worker=worker)
+        [claimed] = store.claim(ledger.connection, [identity], [ledger.token(identity)], worker_id=worker)
+        assert claimed.attempt == worker
+        store.reclaim(
+            ledger.connection, [(identity, claimed.token)], reason="worker lost: its lock is gone", actor="watchdog"
+        )
+    row = ledger.row(identity)
+    assert Status(row["status"]) is Status.DEAD_LETTER
+    assert row["error"]["message"] == "worker lost: its lock is gone"
+    assert ledger.outcomes(identity) == [Outcome.CRASHED] * 3
+
+
 def test_what_has_no_attempt_left_but_was_not_begun_is_sent_again(ledger: Ledger) -> None:
     """Its last attempt has not been made yet."""
     [identity] = ledger.add(status=Status.DISPATCHED, attempt=3, max_attempts=4)

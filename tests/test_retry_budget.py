@@ -12,7 +12,7 @@ ONE, TWO = b"1" * 16, b"2" * 16
 
 
 def sent(tenant: bytes, count: int, *, again: bool) -> list[Dispatched]:
-    return [Dispatched(bytes(16), 1, 2, 1, 1, tenant, None, 0, 0, 0, again)] * count
+    return [Dispatched(bytes(16), 1, 2, 1, 1, tenant, None, None, 0, 0, again)] * count
 
 
 def room_of(room: RetryRoom, tenant: bytes) -> int:

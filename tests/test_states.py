@@ -211,6 +211,7 @@ def _rewrite(ledger: Ledger, identity: bytes) -> None:
             "priority": 5,
             "overlap": Overlap.SKIP,
             "slot_key": None,
+            "concurrency_key": None,
             "queue_seconds": None,
             "route_id": 3,
         }
@@ -262,7 +263,7 @@ WAYS = {
     ),
     "wake_route_waiters": Driven("wake_route_waiters", _wake_route, {}),
     "request_cancel_of_slot_holders": Driven(
-        "request_cancel_of_slot_holders",
+        "displace",
         lambda g, i: store.request_cancel_of_slot_holders(g.connection, [g.row(i)["slot_key"]]),
         {S.SCHEDULED: S.CANCELLED, S.PRELOADED: S.CANCELLED, S.RETRYING: S.CANCELLED},
         holds_slot=True,
@@ -317,7 +318,7 @@ WAYS = {
     "move to scheduled": Driven("move_pending", _move(S.SCHEDULED), {S.PRELOADED: S.SCHEDULED}),
     "move to skipped": Driven("move_pending", _move(S.SKIPPED), {S.SCHEDULED: S.SKIPPED, S.PRELOADED: S.SKIPPED}),
     "rewrite": Driven("rewrite_pending", _rewrite, {S.PRELOADED: S.SCHEDULED, S.CANCELLED: S.SCHEDULED}),
-    "replay": Driven("replay", _act("replay", attempts=4), {S.DEAD_LETTER: S.SCHEDULED}),
+    "replay": Driven("replay", _act("replay", attempts=4, from_start=False), {S.DEAD_LETTER: S.SCHEDULED}),
     "discard": Driven("discard", _act("discard"), {S.DEAD_LETTER: S.CANCELLED}),
     "request_cancel": Driven("request_cancel", _act("request_cancel"), {}),
 }

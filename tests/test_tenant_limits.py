@@ -29,7 +29,7 @@ def limits(*given: TenantLimit, share: float = 1.0) -> TenantLimits:
 
 
 def sent(tenant: bytes) -> Dispatched:
-    return Dispatched(os.urandom(16), 1, Status.DISPATCHED, 1, 1, tenant, None, 0, 0)
+    return Dispatched(os.urandom(16), 1, Status.DISPATCHED, 1, 1, tenant, None, None, 0)
 
 
 @pytest.fixture

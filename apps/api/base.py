@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.api import problems
+from apps.api import problems, queries
 from apps.api.authentication import BearerKey
 from apps.api.parsing import StrictJsonParser
 from apps.definitions import json_values
@@ -52,9 +52,13 @@ class PublicView(APIView):
 
 
 class ApiView(PublicView):
-    """For holders of an API key: viewers read, operators write too."""
+    """For holders of an API key: viewers read, operators write too.
+
+    query_parameters: what the URL's query may name; anything else is refused, on every route.
+    """
 
     authentication_classes: Any = [BearerKey]
+    query_parameters: tuple[str, ...] = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -63,6 +67,7 @@ class ApiView(PublicView):
         needed = self.needed_role(request)
         if not request.user.may(needed):
             raise PermissionDenied(f"this needs the role {needed.value}; the key's role is {request.user.role.value}")
+        queries.refuse_unknown(request, self.query_parameters)
 
     def needed_role(self, request: Request) -> Role:
         """The least role for this request."""

@@ -19,8 +19,9 @@ STATES = ("open", "slow_start", "closed")
 class Circuits(ApiView):
     """Those that have failed lately, the last changed first; at most 1,000."""
 
+    query_parameters = ("state",)
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, ("state",))
         state = queries.text(request, "state")
         if state is not None and state not in STATES:
             raise queries.query_error("state", state, "is no state of a circuit", STATES)

@@ -13,6 +13,7 @@ from apps.api.idempotency import once
 from apps.api.pagination import page_request
 from apps.executions import person_store, selectors, services
 from chronoweb.runtime import postgres
+from chronoweb.runtime.errors import InvalidInput
 
 FILTERS = ("task_id", "status", "since", "until")
 
@@ -20,8 +21,9 @@ FILTERS = ("task_id", "status", "since", "until")
 class Executions(ApiView):
     """Latest scheduled first; without `since`, of the last selectors.DEFAULT_DAYS_BACK days and all that is ahead."""
 
+    query_parameters = (*FILTERS, "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, (*FILTERS, "limit", "cursor"))
         page = page_request(request, filters=FILTERS)
         wanted = selectors.Filter(
             task_id=queries.identity(request, "task_id"),
@@ -32,7 +34,7 @@ class Executions(ApiView):
         now = person_store.database_now(postgres.raw(django_connection))
         found = selectors.executions(principal(request), wanted, now=now, below=page.below, limit=page.limit + 1)
         shown = found[: page.limit]
-        items = [representations.execution(row) for row in shown]
+        items = representations.executions(shown)
         return Response(page.answer(found, items, shown[-1].id if shown else None))
 
 
@@ -61,8 +63,9 @@ class CancelExecution(ApiView):
 
 
 class DeadLetters(ApiView):
+    query_parameters = ("task_id", "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, ("task_id", "limit", "cursor"))
         page = page_request(request, filters=("task_id",))
         found = selectors.dead_letters(
             principal(request),
@@ -71,18 +74,21 @@ class DeadLetters(ApiView):
             limit=page.limit + 1,
         )
         shown = found[: page.limit]
+        executions = representations.executions([row.execution for row in shown])
         items = [
             {
-                **representations.execution(row.execution),
+                **execution,
                 "fingerprint": row.letter.fingerprint,
                 "since": representations.moment(row.letter.since),
             }
-            for row in shown
+            for execution, row in zip(executions, shown, strict=True)
         ]
         return Response(page.answer(found, items, shown[-1].letter.execution_id if shown else None))
 
 
 class DeadLetter(ApiView):
+    query_parameters = ("reason",)
+
     def delete(self, request: Request, execution_id: UUID) -> Response:
         reason = body_object(request, fields=("reason",)).get("reason")
         if reason is None:
@@ -92,11 +98,15 @@ class DeadLetter(ApiView):
 
 
 class ReplayDeadLetter(ApiView):
+    """It goes on behind its checkpoint, unless `from_start` is true."""
+
     def post(self, request: Request, execution_id: UUID) -> Response:
-        body_object(request, fields=())
+        from_start = body_object(request, fields=("from_start",)).get("from_start", False)
+        if not isinstance(from_start, bool):
+            raise InvalidInput("/from_start", from_start, "must be true or false", "true, false")
 
         def act() -> Response:
-            services.replay(principal=principal(request), execution_id=execution_id)
+            services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
             return _detail(request, execution_id, status=202)
 
         return once(request, act)

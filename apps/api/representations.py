@@ -1,11 +1,12 @@
 """How the API shows things. Times are ISO 8601 in UTC, states are words."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from apps.definitions.models import Task
 from apps.definitions.versions import document_of
-from apps.executions import selectors
+from apps.executions import concurrency, selectors
 from apps.executions.circuit_services import circuit_of
 from apps.executions.circuits import name_of
 from apps.executions.ids import to_us
@@ -42,8 +43,17 @@ def task(row: Task, *, role: Role) -> dict[str, Any]:
     }
 
 
-def execution(row: Execution) -> dict[str, Any]:
-    """reason: why it is not running although it should, or why it ended as it did, where its error or hold says so."""
+def executions(rows: Sequence[Execution]) -> list[dict[str, Any]]:
+    """A page of them."""
+    running = selectors.running_under_keys(rows)
+    return [execution(row, running=running) for row in rows]
+
+
+def execution(row: Execution, *, running: Mapping[str, int]) -> dict[str, Any]:
+    """reason: why it is not running although it should, or why it ended as it did, where its error or hold says so.
+
+    running: selectors.running_under_keys of the rows that are shown.
+    """
     hold = Hold(row.hold)
     return {
         "id": str(row.id),
@@ -52,7 +62,8 @@ def execution(row: Execution) -> dict[str, Any]:
         "task_version": row.task_version.number,
         "status": row.state.word,
         "hold": None if hold is Hold.NONE else hold.word,
-        "reason": _reason(row, hold),
+        "reason": _reason(row, hold, running),
+        "concurrency_key": None if row.concurrency_key is None else concurrency.shown(row.concurrency_key),
         "scheduled_at": moment(row.scheduled_at),
         "run_at": moment(row.run_at),
         "nominal_at": moment(row.nominal_at),
@@ -75,7 +86,10 @@ def execution(row: Execution) -> dict[str, Any]:
     }
 
 
-def _reason(row: Execution, hold: Hold) -> str | None:
+def _reason(row: Execution, hold: Hold, running: Mapping[str, int]) -> str | None:
+    if hold is Hold.CONCURRENCY and row.concurrency_key is not None:
+        places = concurrency.places_of(row.task_version.definition)
+        return concurrency.waits_text(row.concurrency_key, running=running[row.concurrency_key], places=places)
     if hold is not Hold.NONE:
         return {
             Hold.PAUSED: "its task is paused",
@@ -85,6 +99,7 @@ def _reason(row: Execution, hold: Hold) -> str | None:
             Hold.CIRCUIT: f"circuit open: {name_of(row.task_version.circuit_key)}",
             Hold.NO_WORKER: no_worker(row.task_version.definition),
             Hold.RETRY_BUDGET: "retry budget: its tenant's retries of this minute are used up",
+            Hold.CONCURRENCY: "its concurrency key has no free place",
         }[hold]
     if row.error is not None and row.state in (Status.RETRYING, Status.DEAD_LETTER):
         return row.error.get("message") if isinstance(row.error, dict) else None
@@ -140,7 +155,7 @@ def circuit(row: CircuitBreaker, *, now: datetime) -> dict[str, Any]:
 
 def execution_detail(row: Execution) -> dict[str, Any]:
     events = selectors.events_of(row)
-    shown = execution(row)
+    shown = execution(row, running=selectors.running_under_keys([row]))
     if shown["reason"] is None and events and events[-1].target == row.status:
         shown["reason"] = events[-1].reason
     return {

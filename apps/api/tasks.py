@@ -44,8 +44,9 @@ def _expected_version(request: Request) -> int | None:
 
 
 class Tasks(ApiView):
+    query_parameters = (*FILTERS, "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, (*FILTERS, "limit", "cursor"))
         page = page_request(request, filters=FILTERS)
         rows = selectors.tasks(
             principal(request),
@@ -114,7 +115,7 @@ class TriggerTask(ApiView):
             made = services.trigger(principal=principal(request), task_id=task_id, **given)
             row = ledger.execution(principal(request), made)
             location = {"Location": f"/api/v1/executions/{made}"}
-            return Response(representations.execution(row), status=202, headers=location)
+            return Response(representations.executions([row])[0], status=202, headers=location)
 
         return once(request, act)
 

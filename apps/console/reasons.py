@@ -7,7 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from apps.console.wording import countdown, first_line
+from apps.executions import selectors
 from apps.executions.circuits import name_of
+from apps.executions.concurrency import places_of, waits_text
 from apps.executions.labels import no_worker
 from apps.executions.models import Execution, ExecutionEvent, StandingHold
 from apps.executions.states import Hold, Status
@@ -29,16 +31,19 @@ class Reason:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What reasons are made from: standing holds by target, and the last event of what was cancelled or skipped."""
+    """What reasons are made from: standing holds by target, the last event of what was cancelled or skipped, and how
+    many run under the concurrency keys that something waits for.
+    """
 
     tenant_id: UUID
     now: datetime
     notes: dict[tuple[UUID, int], str] = field(default_factory=dict)
     events: dict[UUID, str] = field(default_factory=dict)
+    running: dict[str, int] = field(default_factory=dict)
 
 
 def gather(principal: Principal, executions: Sequence[Execution], *, now: datetime) -> Evidence:
-    """Two queries, however many executions there are."""
+    """Two queries, however many executions there are; a third where one waits for its concurrency key."""
     targets = {e.task_id for e in executions if e.hold} | {principal.tenant_id, _EVERYTHING}
     holds = StandingHold.objects.filter(target_id__in=targets).values_list("target_id", "reason", "note")
     told = [e for e in executions if e.status in _SAID_BY_AN_EVENT]
@@ -49,7 +54,8 @@ def gather(principal: Principal, executions: Sequence[Execution], *, now: dateti
         .values_list("execution_id", "reason")
     )
     notes = {(target, reason): note for target, reason, note in holds}
-    return Evidence(tenant_id=principal.tenant_id, now=now, notes=notes, events=dict(events))
+    running = selectors.running_under_keys(executions)
+    return Evidence(tenant_id=principal.tenant_id, now=now, notes=notes, events=dict(events), running=running)
 
 
 def of(execution: Execution, evidence: Evidence) -> Reason | None:
@@ -94,6 +100,9 @@ def _held(execution: Execution, evidence: Evidence) -> Reason | None:
         return None
     if hold is Hold.OVERLAP:
         return Reason("waits for the task's earlier execution")
+    if hold is Hold.CONCURRENCY and execution.concurrency_key is not None:
+        running, places = evidence.running[execution.concurrency_key], places_of(execution.task_version.definition)
+        return Reason(waits_text(execution.concurrency_key, running=running, places=places))
     if hold is Hold.CIRCUIT:
         return Reason(f"circuit open: {name_of(execution.task_version.circuit_key)}")
     if hold is Hold.NO_WORKER:

@@ -59,11 +59,11 @@ def update_task(
     task.version += 1
     schedule = Schedule.parse(task.schedule)
     if "schedule" in changed:
-        task.next_fire_at = _next_fire_at(task, schedule, now)
+        task.next_fire_at = refire_at(task, schedule, now)
     task.jitter_ms = jitter_ms(task, schedule)
     write_version(task, actor=principal.actor)
     save_named(task, principal, task.save)
-    _follow(task, schedule, now=now, actor=principal.actor)
+    follow(task, schedule, now=now, actor=principal.actor)
     audit.record(
         tenant_id=principal.tenant_id,
         actor=principal.actor,
@@ -87,7 +87,7 @@ def _mismatch(task: Task, expected: int) -> VersionMismatch:
     )
 
 
-def _next_fire_at(task: Task, schedule: Schedule, now: datetime) -> datetime | None:
+def refire_at(task: Task, schedule: Schedule, now: datetime) -> datetime | None:
     """The new schedule counts from now, so no occurrence that was never promised is caught up. But where the preloader
     is late, from what it has not seen yet: nothing is missed. Occurrences that are rows already stay one row each.
     """
@@ -96,7 +96,11 @@ def _next_fire_at(task: Task, schedule: Schedule, now: datetime) -> datetime | N
     return first_fire_at(schedule, after=after)
 
 
-def _follow(task: Task, schedule: Schedule, *, now: datetime, actor: str) -> None:
+def follow(task: Task, schedule: Schedule, *, now: datetime, actor: str, because: str = "") -> None:
+    """Let executions of the schedule that no worker has seen follow the task as it stands.
+
+    because: told by the events of what is superseded.
+    """
     connection = postgres.raw(django_connection)
     since = oldest_partition(now)
     pending = person_store.lock_pending(connection, task_id=task.id, since=since)
@@ -105,7 +109,7 @@ def _follow(task: Task, schedule: Schedule, *, now: datetime, actor: str) -> Non
     staying = on_schedule(schedule, (row.nominal_at for row in [*untried, *superseded] if row.nominal_at))
     kept = [_kept(task, row, now) for row in [*untried, *superseded] if row.nominal_at in staying]
     gone = [
-        Move(row, Status.CANCELLED, reason=f"{SUPERSEDED}{task.version}")
+        Move(row, Status.CANCELLED, reason=f"{SUPERSEDED}{task.version}{because}")
         for row in untried
         if row.nominal_at not in staying
     ]

@@ -26,6 +26,7 @@ class Task(models.Model):
     strict_timing = models.BooleanField(default=False, help_text="no jitter")
     overlap_policy = models.CharField(max_length=16, choices=[(p, p) for p in OVERLAP_POLICIES], default="skip")
     catchup_seconds = models.IntegerField(default=3600)
+    concurrency = models.JSONField(null=True, blank=True, help_text="key, limit, when_full; null: no limit")
     handler = models.JSONField()
     parameters = models.JSONField(default=dict, blank=True)
     timeout_seconds = models.IntegerField(default=300)
@@ -43,6 +44,7 @@ class Task(models.Model):
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
     jitter_ms = models.IntegerField(default=0, help_text="run_at − scheduled_at of its occurrences")
+    tzdata = models.CharField(max_length=16, default="", blank=True, help_text="the time zone rules it is planned by")
     next_fire_at = models.DateTimeField(
         null=True, blank=True, help_text="the first occurrence that is not an execution yet"
     )

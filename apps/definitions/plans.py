@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from apps.definitions.models import Task
 from apps.definitions.occurrences import Schedule, next_occurrence, occurrences, smallest_gap
 from apps.executions import ids
+from apps.executions.concurrency import key_of
 from apps.executions.rows import NewExecution
 from apps.executions.states import ExecutionClass, Origin, Overlap, Status
 from chronoweb.runtime.config import config
@@ -39,7 +40,10 @@ class Materialised(NamedTuple):
 
 
 def plan_of(task: Task) -> dict[str, Any]:
-    """The fields that every row of the task's version in force shares, by their names in NewExecution."""
+    """The fields that every row of the task's version in force shares, by their names in NewExecution.
+
+    concurrency_key is that of the task's own parameters: a row with others has its own.
+    """
     overlap = Overlap[task.overlap_policy.upper()]
     return {
         "tenant_id": task.tenant_id.bytes,
@@ -52,6 +56,7 @@ def plan_of(task: Task) -> dict[str, Any]:
         "queue_seconds": task.timeouts.get("queue_seconds"),
         "route_id": task.route_id,
         "slot_key": None if overlap is Overlap.ALLOW_ALL else f"task:{task.id}",
+        "concurrency_key": key_of(task.concurrency, task.parameters, tenant_id=task.tenant_id.bytes),
     }
 
 

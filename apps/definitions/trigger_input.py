@@ -10,7 +10,7 @@ from apps.definitions.models import Task
 from apps.definitions.plans import ONE_SHOT_GRACE
 from apps.definitions.schedule_input import Reader
 from apps.definitions.validation import check_parameters
-from apps.executions import idempotency, ids
+from apps.executions import concurrency, idempotency, ids
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 FARTHEST = timedelta(days=400)
@@ -19,11 +19,12 @@ FIELDS = ("run_at", "parameters", "idempotency_key")
 
 @dataclass(slots=True)
 class Item:
-    """One trigger, read. question: what an idempotency key stands for."""
+    """One trigger, read. concurrency_key: what its parameters come to. question: what an idempotency key stands for."""
 
     run_at: datetime
     payload: bytes | None
     key: str | None
+    concurrency_key: str | None
     question: str = field(default="", compare=False)
 
 
@@ -52,6 +53,9 @@ def _read_item(task: Task, item: Any, at: str, now: datetime, errors: list[Inval
     if not unsound and key is not None and (not isinstance(key, str) or not 1 <= len(key) <= idempotency.LONGEST_KEY):
         legal = f"1 to {idempotency.LONGEST_KEY} characters"
         found.append(InvalidInput("/idempotency_key", key, "must be a text", legal))
+    concurrency_key = None
+    if not found:
+        concurrency_key = _concurrency_key(task, parameters, found)
     run_at = _run_at(task, item, now, found)
     errors += [InvalidInput(at + e.pointer, e.value, e.problem, e.legal) for e in found]
     if found:
@@ -61,7 +65,16 @@ def _read_item(task: Task, item: Any, at: str, now: datetime, errors: list[Inval
     if key is not None:
         moment = item["run_at"].isoformat() if isinstance(item.get("run_at"), datetime) else item.get("run_at")
         question = idempotency.digest(task.id.bytes, json_values.canonical([moment, parameters]))
-    return Item(run_at, payload, key, question)
+    return Item(run_at, payload, key, concurrency_key, question)
+
+
+def _concurrency_key(task: Task, parameters: Any, found: list[InvalidInput]) -> str | None:
+    given = task.parameters if parameters is None else parameters
+    try:
+        return concurrency.key_of(task.concurrency, given, tenant_id=task.tenant_id.bytes)
+    except InvalidInputs as errors:
+        found += [InvalidInput(f"/parameters{e.pointer}", e.value, e.problem, e.legal) for e in errors.errors]
+        return None
 
 
 def past_problem(item: Item, at: str, *, now: datetime) -> InvalidInput | None:

@@ -122,7 +122,7 @@ def _rows(task: Task, items: Sequence[Item], *, overlap: bool) -> list[NewExecut
                 # "#" keeps callers' keys apart from those of occurrences, which have "@".
                 idempotency_key=str(UUID(bytes=identity)) if item.key is None else f"{task.id}#{item.key}",
                 payload=item.payload,
-                **plan,
+                **{**plan, "concurrency_key": item.concurrency_key},
             )
         )
     return rows

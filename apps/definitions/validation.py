@@ -11,6 +11,7 @@ from apps.definitions.plans import ONE_SHOT_GRACE
 from apps.definitions.timeouts import read_timeouts
 from apps.executions import handler_signatures
 from apps.executions.command_limits import caps
+from apps.executions.concurrency import key_of, read_concurrency
 from apps.executions.handler_spec import validate_handler
 from apps.executions.labels import read_requires
 from apps.executions.retry import RetryPolicy
@@ -26,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "strict_timing": False,
     "overlap_policy": "skip",
     "catchup_seconds": 3600,
+    "concurrency": None,
     "parameters": {},
     "timeout_seconds": 300,
     "timeouts": {},
@@ -36,7 +38,7 @@ DEFAULTS: dict[str, Any] = {
 REQUIRED = ("name", "schedule", "handler")
 FIELDS = (
     *("name", "description", "tags", "priority", "schedule", "strict_timing", "overlap_policy", "catchup_seconds"),
-    *("handler", "parameters", "timeout_seconds", "timeouts", "retry_policy", "idempotent", "requires"),
+    *("concurrency", "handler", "parameters", "timeout_seconds", "timeouts", "retry_policy", "idempotent", "requires"),
 )
 """In the order in which the API shows them."""
 
@@ -68,6 +70,7 @@ def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None 
         "strict_timing": reader.boolean("strict_timing"),
         "overlap_policy": reader.choice("overlap_policy", OVERLAP_POLICIES),
         "catchup_seconds": reader.whole("catchup_seconds", 0, MAX_CATCHUP_SECONDS),
+        "concurrency": reader.nested("concurrency", read_concurrency),
         "handler": reader.kept("handler", before) or reader.handler(),
         "parameters": reader.parameters(),
         "timeout_seconds": reader.whole("timeout_seconds", 1, MAX_TIMEOUT_SECONDS),
@@ -78,6 +81,7 @@ def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None 
     }
     if before is None or any(values[name] != before[name] for name in ("handler", "parameters")):
         reader.errors += _misfits(values["handler"], values["parameters"])
+    reader.errors += _keyless(values["concurrency"], values["parameters"])
     if reader.errors:
         raise InvalidInputs(reader.errors)
     return values
@@ -90,6 +94,17 @@ def _misfits(handler: Any, parameters: Any) -> list[InvalidInput]:
     signature = handler_signatures.signature_of(handler["name"])
     found = [] if signature is None else handler_signatures.misfits(signature, parameters)
     return [InvalidInput(f"/parameters{e.pointer}", e.value, e.problem, e.legal) for e in found]
+
+
+def _keyless(concurrency: Any, parameters: Any) -> list[InvalidInput]:
+    """What the parameters lack for the concurrency key: what no trigger gives must be there."""
+    if not isinstance(parameters, Mapping):
+        return []
+    try:
+        key_of(concurrency, parameters, tenant_id=b"")
+    except InvalidInputs as errors:
+        return [InvalidInput(f"/parameters{e.pointer}", e.value, e.problem, e.legal) for e in errors.errors]
+    return []
 
 
 def check_parameters(value: Any, pointer: str) -> InvalidInput | None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from apps.definitions.models import Task
 from apps.definitions.validation import FIELDS
+from apps.definitions.zones import TZDATA_VERSION
 from apps.executions import routes
 from apps.executions.circuits import key_of
 from apps.executions.labels import required_by
@@ -16,9 +17,10 @@ def document_of(task: Task) -> dict[str, Any]:
 
 
 def put_document(task: Task, document: dict[str, Any]) -> None:
-    """Take over a document that validation.read_document has returned; the caller saves."""
+    """Take over a document that validation.read_document has returned; the caller plans it and saves."""
     for name in FIELDS:
         setattr(task, name, document[name])
+    task.tzdata = TZDATA_VERSION
 
 
 def write_version(task: Task, *, actor: str) -> TaskVersion:

@@ -11,14 +11,14 @@ import psycopg
 import redis
 from prometheus_client import Counter
 
-from apps.dispatcher import publisher, recovery
+from apps.dispatcher import publisher, recovery, waits
 from apps.dispatcher.fleet import Fleet
 from apps.dispatcher.hot_tier import HotTier, Popped
 from apps.dispatcher.sending import Sending
 from apps.dispatcher.shards import Shards
 from apps.executions import feed, ids, store
 from apps.executions.rows import Dispatched
-from apps.executions.states import Hold, Overlap, Status
+from apps.executions.states import Status
 from apps.worker.live_state import LiveStates
 from chronoweb.runtime import faults, postgres, redis_client, transport, wakeup
 from chronoweb.runtime.addresses import Addresses
@@ -215,13 +215,8 @@ class Dispatcher:
         for row in answered:
             if row.status != Status.DISPATCHED:
                 REFUSED.labels(Status(row.status).word).inc()
-        rivals = [
-            row.slot_key
-            for row in answered
-            if row.hold == Hold.OVERLAP and row.overlap == Overlap.CANCEL_OTHER and row.slot_key
-        ]
-        if rivals:
-            store.request_cancel_of_slot_holders(links.ledger, sorted(rivals))
+        if any(row.waits_for or row.left_over for row in answered):
+            waits.settle(links.ledger, answered)
 
     def _acknowledge(self, links: _Connections) -> None:
         """Forget ticks that have landed, and give back leaving shards of which none is under way."""

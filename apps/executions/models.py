@@ -77,7 +77,8 @@ class Execution(models.Model):
     priority = models.SmallIntegerField()
     origin = models.SmallIntegerField(choices=[(o.value, o.word) for o in Origin])
     overlap = models.SmallIntegerField(choices=[(o.value, o.word) for o in Overlap])
-    slot_key = models.TextField(null=True, help_text="which slot it needs; NULL: none")
+    slot_key = models.TextField(null=True, help_text="which overlap slot it needs; NULL: none")
+    concurrency_key = models.TextField(null=True, help_text="of which key it needs a place; NULL: of none")
     idempotency_key = models.TextField()
     rerun_of = models.UUIDField(null=True)
     queue_seconds = models.IntegerField(
@@ -201,7 +202,7 @@ class Progress(models.Model):
 
 
 class Slot(models.Model):
-    """A place that at most one execution holds: overlap and concurrency keys."""
+    """A place that at most one execution holds: n = 0 of an overlap key, 1 to the limit of a concurrency key."""
 
     pk = models.CompositePrimaryKey("key", "n")
     key = models.TextField()
@@ -223,6 +224,7 @@ class SlotWaiter(models.Model):
     key = models.TextField()
     scheduled_at = models.DateTimeField()
     execution_id = models.UUIDField()
+    places = models.IntegerField(default=1, db_default=1, help_text="how many its key has: it may go when one is free")
 
     class Meta:
         db_table = "slot_waiters"

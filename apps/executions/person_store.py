@@ -13,8 +13,9 @@ from uuid import UUID
 import psycopg
 
 from apps.executions import ids, store
-from apps.executions.states import Hold, Origin, Status, may
+from apps.executions.states import RESTING, Hold, Origin, Status, may
 from apps.executions.store import named_sql
+from apps.executions.store.statements import encoded
 from chronoweb.runtime.postgres import instants, int2s, texts, uuids
 
 CHUNK = 1000
@@ -33,6 +34,12 @@ class Pending(NamedTuple):
     origin: Origin
     attempt: int
     slot_key: str | None
+    concurrency_key: str | None
+
+    @property
+    def waits_for(self) -> str | None:
+        """The key of the slot in whose queue it stands."""
+        return {Hold.OVERLAP: self.slot_key, Hold.CONCURRENCY: self.concurrency_key}.get(self.hold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ def move(connection: psycopg.Connection, moves: Sequence[Move], *, actor: str) -
             "actor": actor,
         }
         written += len(connection.execute(named_sql("move_pending", day), parameters).fetchall())
-    keys = {m.row.slot_key for m in moves if m.row.slot_key and m.row.status is Status.RETRYING}
+    keys = {m.row.slot_key for m in moves if m.row.slot_key and m.target in RESTING}
     if keys:
         store.wake_waiters(connection, sorted(keys))
     return written
@@ -95,8 +102,10 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
             "priority": plan["priority"],
             "overlap": int(plan["overlap"]),
             "slot_key": plan["slot_key"],
+            "concurrency_key": plan["concurrency_key"],
             "queue_seconds": plan["queue_seconds"],
             "route_id": plan["route_id"],
+            "waits": texts([encoded(m.row.waits_for) for m in group]),
             "actor": actor,
         }
         written += len(connection.execute(named_sql("rewrite_pending", day), parameters).fetchall())
@@ -106,8 +115,8 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
 def _pending(connection: psycopg.Connection, query: str, parameters: dict[str, Any]) -> list[Pending]:
     cursor = connection.cursor(binary=True)
     return [
-        Pending(identity, us, nominal, run, Status(status), Hold(hold), Origin(origin), attempt, slot)
-        for identity, us, nominal, run, status, hold, origin, attempt, slot in cursor.execute(
+        Pending(identity, us, nominal, run, Status(status), Hold(hold), Origin(origin), attempt, slot, key)
+        for identity, us, nominal, run, status, hold, origin, attempt, slot, key in cursor.execute(
             named_sql(query), parameters
         )
     ]

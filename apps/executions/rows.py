@@ -30,6 +30,7 @@ class NewExecution:
     rerun_of: bytes | None = None
     queue_seconds: int | None = None
     route_id: int = 0
+    concurrency_key: str | None = None
 
 
 class Queue(NamedTuple):
@@ -53,7 +54,9 @@ class Preloaded(NamedTuple):
 class Dispatched(NamedTuple):
     """What the dispatch statement made of one popped execution: DISPATCHED, or refused with a status of its own.
 
-    again: whether it is a retry of what failed.
+    waits_for: the key whose places are taken, where it waits for one; displaces: whether others must make room for it.
+    again: whether it is a retry of what failed. left_over: the concurrency key whose place it took for nothing, since
+    another dispatcher was faster with its overlap slot.
     """
 
     id: bytes
@@ -62,11 +65,12 @@ class Dispatched(NamedTuple):
     worker_id: int | None
     class_index: int
     tenant_id: bytes
-    slot_key: str | None
-    overlap: int
+    waits_for: str | None
+    displaces: bool | None
     run_at_us: int
     hold: int = 0
     again: bool = False
+    left_over: str | None = None
 
 
 class RetryRoom(NamedTuple):
@@ -119,6 +123,7 @@ class Claimed(NamedTuple):
     left_behind: str | None = None
     """An earlier attempt's checkpoint as JSON text; empty: it said something and left none; None: neither."""
     class_index: int = 1
+    concurrency_key: str | None = None
 
 
 class VersionRow(NamedTuple):

@@ -1,9 +1,11 @@
 """Reading the ledger for people and programs: always a tenant's, always a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
+
+from django.db.models import Count
 
 from apps.executions import ids
 from apps.executions.models import (
@@ -14,8 +16,9 @@ from apps.executions.models import (
     ExecutionQuerySet,
     Outstanding,
     Progress,
+    Slot,
 )
-from apps.executions.states import ACTIVE, RESTING, Status
+from apps.executions.states import ACTIVE, RESTING, Hold, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
@@ -104,8 +107,21 @@ def attempts_of(found: Execution) -> Sequence[Attempt]:
 
 
 def progress_of(found: Execution) -> Progress | None:
-    """What its attempts have said so far; None for what has said nothing, or rests."""
-    return None if found.state in RESTING else Progress.objects.filter(execution_id=found.id).first()
+    """What its attempts have said so far; None for what has said nothing, or rests for good."""
+    return (
+        None
+        if found.state in RESTING - {Status.DEAD_LETTER}
+        else Progress.objects.filter(execution_id=found.id).first()
+    )
+
+
+def running_under_keys(found: Iterable[Execution]) -> dict[str, int]:
+    """How many run under each concurrency key that one of `found` waits for; no query when none waits."""
+    keys = {row.concurrency_key for row in found if row.hold == Hold.CONCURRENCY and row.concurrency_key}
+    if not keys:
+        return {}
+    counts = Slot.objects.filter(key__in=keys).values_list("key").annotate(running=Count("n"))
+    return dict.fromkeys(keys, 0) | dict(counts)
 
 
 def events_of(found: Execution) -> Sequence[ExecutionEvent]:

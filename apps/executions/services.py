@@ -21,17 +21,19 @@ REASON_CHARACTERS = 1000
 
 
 @transaction.atomic
-def replay(*, principal: Principal, execution_id: UUID) -> UUID:
+def replay(*, principal: Principal, execution_id: UUID, from_start: bool = False) -> UUID:
     """Send a dead letter round again, due now: DEAD_LETTER → SCHEDULED, with a fresh budget of attempts.
 
-    Raises NotFound; Conflict when it is no dead letter (any more), or when its task is deleted.
+    It goes on behind its checkpoint. from_start: that is dropped. Raises NotFound; Conflict when it is no dead letter
+    (any more), or when its task is deleted.
     """
     row = _locked(principal, execution_id)
     if row.status is not Status.DEAD_LETTER:
         raise _state_conflict(execution_id, row, "replayed", "dead_letter")
     execution = _read(execution_id)
     _refuse_deleted(execution)
-    _act(principal, "replay", row, reason="replayed from the dead letters", attempts=_attempts(execution))
+    reason = "replayed from the dead letters, from the start" if from_start else "replayed from the dead letters"
+    _act(principal, "replay", row, reason=reason, attempts=_attempts(execution), from_start=from_start)
     transaction.on_commit(wakeup.preloader.wake)
     return execution_id
 
@@ -130,6 +132,7 @@ def _rerun_of(execution: Execution, now_ms: int) -> NewExecution:
         rerun_of=execution.id.bytes,
         queue_seconds=execution.queue_seconds,
         route_id=execution.route_id,
+        concurrency_key=execution.concurrency_key,
     )
 
 

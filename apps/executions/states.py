@@ -120,6 +120,7 @@ class Hold(IntEnum):
     OVERLAP = 4  # the task's slot is taken; the row stands in slot_waiters
     CIRCUIT = 5  # what it calls is in quarantine; the row stands in circuit_waiters
     RETRY_BUDGET = 6  # its tenant retries too much; run_at has been moved, and the next dispatch lifts it
+    CONCURRENCY = 7  # its key's places are taken; the row stands in slot_waiters
     NO_WORKER = 8  # no live worker carries its labels; the row stands in route_waiters
 
     @property

@@ -126,7 +126,8 @@ class Preloader:
             self._pressure.look(links.hot_tier)
             self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
             skew.measure(links.ledger, links.redis, self.clock)
-        looked_at = self._materialiser.materialise(epoch, links.scan)
+        zones = self._materialiser.follow_zones(epoch)
+        looked_at = self._materialiser.materialise(epoch, links.scan) + zones
         did, more = 0, looked_at > 0
         hydrator = hydrate.Hydrator(links.ledger, links.hot_tier, self.config, self._room, ROLE, epoch)
         try:
@@ -163,7 +164,7 @@ class Preloader:
         """Workers' inboxes went with Redis: take back at once what had been sent there and was not claimed."""
         if self.addresses.kafka_bootstrap_servers:
             return
-        while late := store.sent(links.ledger, "outstanding_unclaimed", seconds=0, limit=_RECLAIM_CHUNK):
+        while late := store.sent_by_day(links.ledger, "outstanding_unclaimed", seconds=0, limit=_RECLAIM_CHUNK):
             reason = "Redis, which carried it to its worker, was emptied"
             if not store.reclaim(links.ledger, late, reason=reason, actor=ROLE, only_unclaimed=True):
                 break

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db import connection as django_connection
 from prometheus_client import Counter
 
-from apps.definitions import plans
+from apps.definitions import plans, zone_upgrade
 from apps.definitions.models import Task
 from apps.executions import feed, ids, partitions, store
 from apps.executions.rows import NewExecution
@@ -41,6 +41,7 @@ class Materialiser:
     role: str
     clock: Clock = SYSTEM_CLOCK
     _aside: dict[UUID, float] = field(default_factory=dict)
+    _zones_followed: int | None = None
 
     def materialise(self, epoch: int, keeper: psycopg.Connection) -> int:
         """One batch of tasks whose next occurrence is near; returns how many tasks were moved on.
@@ -54,6 +55,19 @@ class Materialiser:
             if not self._make_days(keeper):
                 raise
             return self._batch(epoch)
+
+    def follow_zones(self, epoch: int) -> int:
+        """Plan a batch of tasks anew that were planned by other time zone rules; returns how many.
+
+        Asked at each pass, it looks until nothing is left, once a leadership: rules come with a new release.
+        """
+        if self._zones_followed == epoch:
+            return 0
+        with transaction.atomic():
+            followed = zone_upgrade.follow(now=_database_now(self.role, epoch), actor=self.role)
+        if followed < zone_upgrade.BATCH:
+            self._zones_followed = epoch
+        return followed
 
     @transaction.atomic
     def _batch(self, epoch: int) -> int:

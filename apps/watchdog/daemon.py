@@ -174,12 +174,12 @@ class Watchdog:
     def reclaim_unclaimed(self, links: _Connections) -> int:
         """Take back what was sent and not claimed by the deadline: the message was lost."""
         seconds = self.config.claim_deadline_seconds
-        late = store.sent(links.ledger, "outstanding_unclaimed", seconds=seconds, limit=_CHUNK)
+        late = store.sent_by_day(links.ledger, "outstanding_unclaimed", seconds=seconds, limit=_CHUNK)
         return self._reclaim(links, late, f"not claimed within {seconds:g} s", "unclaimed", only_unclaimed=True)
 
     def end_overdue_cancels(self, links: _Connections) -> int:
         """A cancel is obeyed within half a minute, by the worker or against it."""
-        late = store.sent(links.ledger, "cancel_overdue", seconds=_CANCEL_SECONDS, limit=_CHUNK)
+        late = store.sent_by_day(links.ledger, "cancel_overdue", seconds=_CANCEL_SECONDS, limit=_CHUNK)
         reason = f"cancelled: its worker did not stop it within {_CANCEL_SECONDS} s"
         return self._reclaim(links, late, reason, "cancel", only_unclaimed=False)
 

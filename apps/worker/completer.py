@@ -161,7 +161,7 @@ class Completer(LedgerThread):
         freed, spoken, again = [], [], False
         for claimed, finish in batch:
             has_left = self._has_left((finish.id, finish.token)) or claimed.left_behind is not None
-            if has_left and finish.target in RESTING:
+            if has_left and finish.target in RESTING and finish.target is not Status.DEAD_LETTER:
                 spoken.append(finish.id)
             self._running.pop((finish.id, finish.token), None)
             self._tell_circuit(claimed, finish)
@@ -171,6 +171,8 @@ class Completer(LedgerThread):
             again = again or finish.target is Status.RETRYING
             if claimed.slot_key and finish.target is not Status.RETRYING:
                 freed.append(claimed.slot_key)
+            if claimed.concurrency_key:
+                freed.append(claimed.concurrency_key)
         self._load.ended([finish.outcome for _, finish in batch])
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed, _ in batch)
         self._circuits.flush(connection)

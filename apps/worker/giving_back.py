@@ -25,7 +25,7 @@ class GivingBack:
         try:
             self._release(give_back)
             if unread:
-                self._release_sent("outstanding_unread")
+                self._release_sent(unread=True)
         except psycopg.OperationalError as error:
             self._left += give_back
             logger.warning("not given back yet", extra={"action": "worker.ledger_away", "error": str(error)})
@@ -35,7 +35,7 @@ class GivingBack:
         need wait for the claim deadline.
         """
         self._release(self._left)
-        self._release_sent("outstanding_of_worker")
+        self._release_sent(unread=False)
 
     def _release(self, give_back: list[tuple[bytes, int]]) -> None:
         if not give_back:
@@ -47,9 +47,10 @@ class GivingBack:
         wakeup.preloader.wake()
         logger.info("given back", extra={"action": "worker.released", "executions": len(give_back)})
 
-    def _release_sent(self, query: str) -> None:
+    def _release_sent(self, *, unread: bool) -> None:
+        find, query = (store.sent_by_day, "outstanding_unread") if unread else (store.sent, "outstanding_of_worker")
         with postgres.connect("worker-release", url=self._url) as connection:
-            while left := store.sent(connection, query, worker=self._worker_id, limit=_MESSAGES):
+            while left := find(connection, query, worker=self._worker_id, limit=_MESSAGES):
                 identities, tokens = [i for i, _ in left], [t for _, t in left]
                 if not store.release(connection, identities, tokens, worker_id=self._worker_id):
                     break

@@ -85,9 +85,12 @@ class Rig:
         off: Sequence[str] = (),
         mishaps: Sequence[str] = (),
         gate: str = "",
+        before: Sequence[str] = (),
         **environment: str,
     ) -> subprocess.Popen[bytes]:
-        """Start `manage.py name`; fault: the point to die at; off, mishaps: see without.py; gate: for `open_gate`."""
+        """Start `manage.py name`; fault: the point to die at; off, mishaps: see without.py; gate: for `open_gate`;
+        before: a command that is to run it.
+        """
         key = name if name not in self.running else f"{name}-{len(self.running)}"
         wrapper = settings.BASE_DIR / "apps" / "quickstart" / "exec_with_parent.py"
         program = [str(settings.BASE_DIR / "manage.py")]
@@ -100,7 +103,7 @@ class Rig:
             self.running[key] = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "9", "--"),
-                    *(sys.executable, *program, name, *arguments),
+                    *(*before, sys.executable, *program, name, *arguments),
                 ],
                 env={**os.environ, **self.environment, "CHRONOWEB_FAULT": fault, **environment},
                 cwd=settings.BASE_DIR,

@@ -260,3 +260,23 @@ def test_waiters_of_a_slot_start_one_after_another(rig: Rig) -> None:
     took = rig.wait_completed(identities, within=generous(5))
     rig.assert_once(identities)
     assert took < generous(5)
+
+
+@pytest.mark.drill
+def test_a_task_that_kills_its_worker_is_a_dead_letter_after_its_attempts(rig: Rig) -> None:
+    """Behaviour 5.3: body that takes its worker along, max 3: counted at the claim; other work is not concerned."""
+    victim = rig.folder / "victim"
+    kill = {"type": "command", "argv": ["/bin/sh", "-c", f"kill -9 $(cat {victim})"]}
+    rig.stand_by("preloader", "dispatcher", "watchdog")
+    rig.ledger.define(handler=kill)
+    [identity] = rig.due(max_attempts=3)
+    for _ in range(3):
+        worker = rig.start("worker")
+        victim.write_text(str(worker.pid))
+        worker.wait(START_SECONDS)
+    eventually(lambda: rig.ledger.status(identity) is Status.DEAD_LETTER, seconds=START_SECONDS)
+    assert rig.ledger.outcomes(identity) == [Outcome.CRASHED] * 3
+    assert "worker lost" in rig.ledger.row(identity)["error"]["message"]
+    rig.ledger.define(handler={"type": "python", "name": "demo.noop"})
+    rig.start("worker")
+    rig.wait_completed(rig.due(5), within=START_SECONDS)

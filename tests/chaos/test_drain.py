@@ -1,9 +1,12 @@
 """SIGTERM under load: what runs is finished or given back, and no attempt is lost for it."""
 
+import os
 import signal
 import threading
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 from apps.executions.states import Outcome, Status
@@ -91,6 +94,34 @@ def test_what_does_not_fit_in_the_grace_is_given_back_uncounted(rig: Rig) -> Non
     outcomes = [rig.ledger.outcomes(i) for i in identities]
     assert sorted(map(len, outcomes)) == [1, 1, 2, 2, 2, 2]
     assert all(found[0] is Outcome.RELEASED for found in outcomes if len(found) == 2)
+
+
+CONTAINED = ("/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""What a container engine does about processes: the first one inside is number 1, and signals that it has no handler
+for do not reach it."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
+@pytest.mark.parametrize(
+    "shell", [False, pytest.param(True, marks=pytest.mark.drill)], ids=["itself", "a shell that execs it"]
+)
+def test_a_worker_that_is_process_1_hears_sigterm(rig: Rig, shell: bool) -> None:
+    """As in a container: drained by its own signal, nothing lost, no attempt used, nothing left behind."""
+    rig.ledger.define(handler=sleeping(1.5, rig.record))
+    rig.stand_by("preloader", "dispatcher")
+    entry = ("sh", "-c", 'cd . && exec "$@"', "sh") if shell else ()
+    outer = rig.start("worker", before=[*CONTAINED, *entry])
+    rig.wait_workers(1)
+    identities = rig.due(3)
+    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 3, seconds=START_SECONDS)
+    [first] = psutil.Process(outer.pid).children()
+    assert Path(f"/proc/{first.pid}/status").read_text().split("NSpid:")[1].split("\n")[0].split()[-1] == "1"
+    first.send_signal(signal.SIGTERM)
+    assert outer.wait(START_SECONDS) == 0
+    assert rig.actions(outer)["worker.draining"] == 1
+    assert rig.counted(identities)[Status.COMPLETED] == 3
+    assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
+    assert [row["state"] for row in rig.ledger.select("SELECT state FROM workers")] == ["stopped"]
 
 
 def test_cancel_during_a_drain_is_obeyed(rig: Rig) -> None:

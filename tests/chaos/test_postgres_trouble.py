@@ -71,6 +71,20 @@ def test_restarted_while_executions_run(own_rig: Rig, postgres: PostgresServer) 
     restarted_with_running(own_rig, postgres, 32, 3)
 
 
+def test_daemons_started_before_it_wait_for_it(own_rig: Rig, postgres: PostgresServer) -> None:
+    """The worker, too: it registers as soon as somebody is there to register with."""
+    rig = own_rig
+    postgres.stop()
+    processes = [rig.start(name) for name in ("watchdog", "preloader", "dispatcher", "worker")]
+    eventually(lambda: rig.actions(processes[-1])["worker.backoff"], seconds=START_SECONDS)
+    postgres.start()
+    postgres.wait_until_ready()
+    rig.reconnect()
+    rig.wait_completed(rig.due(20), within=START_SECONDS)
+    assert [process.poll() for process in processes] == [None] * len(processes)
+    assert [row["state"] for row in rig.ledger.select("SELECT state FROM workers")] == ["active"]
+
+
 @pytest.mark.drill
 @pytest.mark.timeout(600)
 def test_restarted_with_a_thousand_running(own_rig: Rig, postgres: PostgresServer) -> None:

@@ -13,7 +13,7 @@ from apps.quickstart.data_directory import DataDirectory
 from apps.quickstart.kafka_broker import KafkaBroker
 from apps.quickstart.services import ServiceAddresses
 from chronoweb.runtime.transport import CLASSES
-from tests.chaos.rig import START_SECONDS, Rig, generous, rig_on
+from tests.chaos.rig import START_SECONDS, Rig, generous, rig_on, sleeping
 from tests.stack import cloned, django_uses
 from tests.waiting import eventually
 
@@ -124,3 +124,27 @@ def test_kafka_killed_and_restarted_empty(kafka_rig: Rig, broker: KafkaBroker) -
     broker.wait_until_ready()
     rig.wait_completed(identities, within=START_SECONDS)
     rig.assert_once(identities)
+
+
+@pytest.mark.drill
+@pytest.mark.timeout(300)
+def test_work_longer_than_a_session_stays_where_it_is_through_a_rolling_deploy(kafka_rig: Rig) -> None:
+    """Behaviour 10.4: receiving goes on while handlers run, and what was read is acknowledged at once: no rebalance
+    repeats it.
+    """
+    rig = kafka_rig
+    rig.environment["CHRONOWEB_CLAIM_DEADLINE_SECONDS"] = "60"
+    rig.ledger.define(handler=sleeping(8, rig.record))
+    rig.stand_by("preloader", "watchdog")
+    rig.start("dispatcher")
+    workers = [rig.start("worker") for _ in range(3)]
+    rig.wait_workers(3)
+    identities = rig.due(9)
+    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 9, seconds=START_SECONDS)
+    workers[0].send_signal(signal.SIGTERM)
+    rig.start("worker")
+    assert workers[0].wait(START_SECONDS) == 0
+    rig.wait_completed(identities, within=START_SECONDS)
+    rig.assert_once(identities)
+    assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
+    assert not any(event["actor"] == "watchdog" for i in identities for event in rig.ledger.events(i))

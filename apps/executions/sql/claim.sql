@@ -31,7 +31,7 @@ RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_
     (extract(epoch FROM e.nominal_at) * 1000000)::bigint AS nominal_at_us,
     e.payload::text AS payload, e.idempotency_key,
     (SELECT coalesce(p.checkpoint, '') FROM progress p WHERE p.execution_id = e.id) AS left_behind,
-    e.class
+    e.class, e.concurrency_key
 
 -- name: adopt
 -- Messages that were sent to another worker's inbox have come to this one (a partition moved): what is reclaimed with
@@ -79,12 +79,12 @@ WITH l AS (
         worker_id = NULL,
         version = e.version + 1
     FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.status,
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.concurrency_key, e.status,
         l.status AS was, l.token AS held_token, l.attempt AS held_attempt, l.run_at AS due_at, l.started_at AS began
 ), o AS (
     DELETE FROM outstanding o USING u WHERE o.execution_id = u.id
 ), s AS (
-    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id
+    DELETE FROM slots s USING u WHERE s.key IN (u.slot_key, u.concurrency_key) AND s.execution_id = u.id
 ), a AS (
     INSERT INTO {attempts} (scheduled_at, execution_id, attempt, token, tenant_id, worker_id, outcome, due_at,
         started_at, finished_at)
@@ -95,7 +95,7 @@ WITH l AS (
 SELECT id, status FROM u
 
 -- name: to_cancel
--- What this worker runs and is asked to stop.
-SELECT o.execution_id, o.scheduled_at, o.token
-FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
-WHERE o.worker_id = %(worker)s AND e.cancel_requested_at IS NOT NULL AND e.status = {RUNNING}
+-- What this worker runs of one day and is asked to stop.
+SELECT o.execution_id
+FROM outstanding o JOIN {executions} e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE o.worker_id = %(worker)s AND CASE WHEN e.cancel_requested_at IS NOT NULL AND e.status = {RUNNING} THEN true END

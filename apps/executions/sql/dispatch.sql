@@ -2,8 +2,10 @@
 -- Send one day's popped executions to workers; those of a shard whose epoch is stale are left alone.
 -- g keeps the shards that this process still holds; c has the circuits that hold something back (mostly none); l locks
 -- in key order and judges (verdict -1: not due yet, -2: it has waited too long); b finds retries above their tenant's
--- budget; j is the whole verdict; r ranks the rivals for one slot; t takes slots; d decides; u is the only write of the
--- status. What another transaction holds is skipped and comes back at the next tick.
+-- budget; j is the whole verdict; p sees which of those with a concurrency key fit into its places (mostly none has
+-- one); r ranks the rivals for one overlap slot; k and t take places and slots: keys before slots, each in their order,
+-- so that two dispatchers do not wait for each other; d decides; u is the only write of the status. What another
+-- transaction holds, or another dispatcher was faster with, is left alone and comes back at the next tick.
 WITH g AS MATERIALIZED (
     SELECT h.shard, h.epoch FROM unnest(%(held_shards)s, %(held_epochs)s) h(shard, epoch)
     JOIN leases ON role = 'dispatcher/' || h.shard AND leases.epoch = h.epoch AND expires_at > clock_timestamp()
@@ -11,7 +13,8 @@ WITH g AS MATERIALIZED (
     SELECT id, tenant_id, key, CASE WHEN quarantine_until > clock_timestamp() THEN 0 ELSE admit_below END AS below
     FROM circuit_breakers WHERE slow_start_until > clock_timestamp()
 ), l AS (
-    SELECT e.scheduled_at, e.id, v.worker_id, g.epoch, e.slot_key, e.overlap, e.tenant_id,
+    SELECT e.scheduled_at, e.id, v.worker_id, g.epoch, e.slot_key, e.overlap, e.tenant_id, e.task_version_id,
+        e.concurrency_key, e.token > 0 AS admitted,
         -- What a person replays, or was taken from a lost worker, has tried before and is no retry.
         e.attempt > 0 AND e.dispatched_at IS NOT NULL AS again,
         CASE
@@ -27,7 +30,8 @@ WITH g AS MATERIALIZED (
         (SELECT c.id FROM c
          WHERE c.tenant_id = e.tenant_id AND {LOT} >= c.below
            AND c.key = (SELECT tv.circuit_key FROM task_versions tv WHERE tv.id = e.task_version_id)) AS circuit_id,
-        coalesce((SELECT s.execution_id = e.id FROM slots s WHERE s.key = e.slot_key AND s.n = 0), false) AS holds_slot
+        -- Whether it holds its overlap slot already (a retry); NULL: nobody does.
+        (SELECT s.execution_id = e.id FROM slots s WHERE s.key = e.slot_key AND s.n = 0) AS is_holder
     FROM unnest(%(ids)s, %(scheduled)s, %(workers)s, %(shards)s) v(id, s, worker_id, shard)
     JOIN g ON g.shard = v.shard
     JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
@@ -42,7 +46,8 @@ WITH g AS MATERIALIZED (
         ON a.tenant_id = q.tenant_id
     WHERE q.nth > coalesce(a.room, %(budget_room)s)
 ), j AS (
-    SELECT scheduled_at, id, worker_id, epoch, slot_key, overlap, again, holds_slot, circuit_id,
+    SELECT scheduled_at, id, worker_id, epoch, slot_key, overlap, again, is_holder, circuit_id, task_version_id,
+        concurrency_key, admitted,
         CASE
             WHEN verdict <> 0 THEN verdict
             WHEN circuit_id IS NOT NULL THEN {HOLD_CIRCUIT}
@@ -50,44 +55,99 @@ WITH g AS MATERIALIZED (
             ELSE 0
         END AS verdict
     FROM l
+), p AS (
+    -- places: how many the key has; held: how many of them are taken; queues: it stands behind somebody who waits.
+    SELECT q.*, max(counted) OVER (PARTITION BY concurrency_key) AS held,
+        row_number() OVER (PARTITION BY concurrency_key, queues ORDER BY scheduled_at, id) AS nth,
+        count(*) OVER (PARTITION BY concurrency_key, queues) AS rivals
+    FROM (
+        SELECT f.*, CASE WHEN first THEN (SELECT count(*) FROM slots s WHERE s.key = concurrency_key) END AS counted,
+            when_full = 'queue' AND EXISTS (
+                SELECT 1 FROM slot_waiters w WHERE w.key = concurrency_key
+                AND (w.scheduled_at, w.execution_id) < (f.scheduled_at, f.id)) AS queues
+        FROM (
+            SELECT j.*, coalesce((tv.definition -> 'concurrency' ->> 'limit')::int, 1) AS places,
+                coalesce(tv.definition -> 'concurrency' ->> 'when_full', 'queue') AS when_full,
+                row_number() OVER (PARTITION BY concurrency_key) = 1 AS first
+            FROM j JOIN task_versions tv ON tv.id = j.task_version_id
+            WHERE j.concurrency_key IS NOT NULL AND j.verdict = 0
+        ) f
+    ) q
 ), r AS (
-    -- What holds the slot already (a retry) comes first, whoever is older.
-    SELECT j.*, row_number() OVER (
-        PARTITION BY slot_key, verdict = 0 ORDER BY holds_slot DESC, scheduled_at, id) AS rank
-    FROM j
+    -- What holds the slot already comes first, whoever is older.
+    SELECT x.*, row_number() OVER (
+        PARTITION BY slot_key, verdict = 0 ORDER BY coalesce(is_holder, false) DESC, fits DESC, scheduled_at, id) AS rank
+    FROM (
+        SELECT j.*, NULL::int AS places, NULL::text AS when_full, 0::bigint AS held, false AS queues, true AS fits FROM j
+        WHERE concurrency_key IS NULL OR verdict <> 0
+        UNION ALL
+        SELECT scheduled_at, id, worker_id, epoch, slot_key, overlap, again, is_holder, circuit_id, task_version_id,
+            concurrency_key, admitted, verdict, places, when_full, held, queues,
+            NOT queues AND CASE when_full WHEN 'cancel_oldest' THEN rivals - nth + 1 ELSE nth END <= places - held
+        FROM p
+    ) x
+), k AS (
+    -- The free numbers from 1 on: among as many as are held and wanted, enough are free.
+    INSERT INTO slots (key, n, execution_id, scheduled_at)
+    SELECT concurrency_key, CASE WHEN held = 0 THEN nth ELSE (
+            SELECT i FROM generate_series(1, held + nth) i
+            WHERE NOT EXISTS (SELECT 1 FROM slots s WHERE s.key = concurrency_key AND s.n = i)
+            ORDER BY i OFFSET nth - 1 LIMIT 1) END AS n,
+        id, scheduled_at
+    FROM (SELECT r.*, row_number() OVER (PARTITION BY concurrency_key ORDER BY scheduled_at, id) AS nth FROM r
+          WHERE concurrency_key IS NOT NULL AND verdict = 0 AND fits
+            AND (slot_key IS NULL OR rank = 1 AND is_holder IS NOT false)) w
+    ORDER BY concurrency_key, n
+    ON CONFLICT (key, n) DO NOTHING
+    RETURNING key, execution_id
+), y AS (
+    -- Counting waits for all of k, so that every dispatcher takes places first.
+    SELECT * FROM r
+    WHERE slot_key IS NOT NULL AND verdict = 0 AND fits AND rank = 1 AND is_holder IS NOT false
+      AND (SELECT count(*) FROM k) >= 0 AND (concurrency_key IS NULL OR id IN (SELECT execution_id FROM k))
 ), t AS (
     INSERT INTO slots (key, n, execution_id, scheduled_at)
-    SELECT slot_key, 0, id, scheduled_at FROM r
-    WHERE slot_key IS NOT NULL AND verdict = 0 AND rank = 1
-    ORDER BY slot_key
+    SELECT slot_key, 0, id, scheduled_at FROM y ORDER BY slot_key
     ON CONFLICT (key, n) DO UPDATE SET execution_id = excluded.execution_id
         WHERE slots.execution_id = excluded.execution_id
     RETURNING key, execution_id
 ), d AS MATERIALIZED (
-    SELECT r.scheduled_at, r.id, r.worker_id, r.epoch, r.verdict, r.again, r.circuit_id,
+    SELECT z.*,
         -- Above a minute their times are spread: they would meet again.
-        CASE WHEN r.verdict = {HOLD_RETRY_BUDGET} THEN clock_timestamp() + interval '1 second' * (
-            SELECT CASE WHEN seconds < 60 THEN seconds ELSE 30 + 30 * random() END FROM b WHERE b.id = r.id)
+        CASE WHEN verdict = {HOLD_RETRY_BUDGET} THEN clock_timestamp() + interval '1 second' * (
+            SELECT CASE WHEN seconds < 60 THEN seconds ELSE 30 + 30 * random() END FROM b WHERE b.id = z.id)
         END AS later,
         CASE
-            WHEN r.verdict = {HOLD_DELETED} THEN {CANCELLED}
-            WHEN r.verdict = -2 THEN {DEAD_LETTER}
-            WHEN r.verdict <> 0 THEN {SCHEDULED}
-            WHEN r.slot_key IS NULL OR r.id IN (SELECT execution_id FROM t) THEN {DISPATCHED}
-            WHEN r.overlap = {OVERLAP_SKIP} THEN {SKIPPED}
-            WHEN r.overlap = {OVERLAP_BUFFER_ONE} AND (
-                r.rank > CASE WHEN r.slot_key IN (SELECT key FROM t) THEN 2 ELSE 1 END
-                OR (SELECT true FROM slot_waiters w WHERE w.key = r.slot_key LIMIT 1)) THEN {SKIPPED}
+            WHEN verdict = {HOLD_DELETED} THEN {CANCELLED}
+            WHEN verdict = -2 THEN {DEAD_LETTER}
+            WHEN verdict <> 0 THEN {SCHEDULED}
+            WHEN NOT lacks_slot AND (concurrency_key IS NULL OR has_place) THEN {DISPATCHED}
+            WHEN rival AND overlap = {OVERLAP_SKIP} THEN {SKIPPED}
+            WHEN rival AND overlap = {OVERLAP_BUFFER_ONE} AND (
+                rank > CASE WHEN slot_key IN (SELECT key FROM t) THEN 2 ELSE 1 END
+                OR (SELECT true FROM slot_waiters w WHERE w.key = slot_key LIMIT 1)) THEN {SKIPPED}
+            WHEN rival OR queues THEN {SCHEDULED}
+            -- Places are free after all: who was to have them has not come by his slot, or lost a race.
+            WHEN held + (SELECT count(*) FROM k WHERE k.key = concurrency_key) < places THEN NULL
+            WHEN when_full = 'skip_newest' AND NOT admitted THEN {SKIPPED}
             ELSE {SCHEDULED}
         END AS target
-    FROM r
+    FROM (
+        SELECT r.*, concurrency_key IS NOT NULL AND id IN (SELECT execution_id FROM k) AS has_place,
+            slot_key IS NOT NULL AND id NOT IN (SELECT execution_id FROM t) AS lacks_slot,
+            -- Somebody else has the overlap slot.
+            slot_key IS NOT NULL AND id NOT IN (SELECT execution_id FROM t)
+                AND (is_holder IS false OR slot_key IN (SELECT slot_key FROM y)) AS rival
+        FROM r
+    ) z
 ), u AS (
     UPDATE {executions} e SET
         status = d.target,
         hold = CASE
             WHEN d.target IN ({CANCELLED}, {DEAD_LETTER}) THEN {HOLD_NONE}
             WHEN d.verdict > 0 THEN d.verdict
-            WHEN d.verdict = 0 AND d.target = {SCHEDULED} THEN {HOLD_OVERLAP}
+            WHEN d.verdict = 0 AND d.target = {SCHEDULED}
+                THEN CASE WHEN d.rival THEN {HOLD_OVERLAP} ELSE {HOLD_CONCURRENCY} END
             ELSE {HOLD_NONE} END,
         token = CASE WHEN d.target = {DISPATCHED}
             THEN greatest(e.token + 1, d.epoch << 32) ELSE e.token END,
@@ -100,9 +160,13 @@ WITH g AS MATERIALIZED (
             'message', 'not dispatched within queue_seconds (' || e.queue_seconds || ' s) of its time') ELSE e.error END,
         version = e.version + 1
     FROM d
-    WHERE e.scheduled_at = d.scheduled_at AND e.id = d.id
+    WHERE e.scheduled_at = d.scheduled_at AND e.id = d.id AND d.target IS NOT NULL
     RETURNING e.id, e.scheduled_at, e.run_at, e.token, e.status, e.hold, e.worker_id, e.class, e.tenant_id,
-        e.task_id, e.slot_key, e.overlap, d.again, d.circuit_id
+        e.task_id, e.slot_key, e.concurrency_key, d.again, d.circuit_id, d.rival, d.places,
+        CASE e.hold WHEN {HOLD_OVERLAP} THEN e.slot_key WHEN {HOLD_CONCURRENCY} THEN e.concurrency_key END AS waits_for,
+        CASE e.hold WHEN {HOLD_OVERLAP} THEN d.overlap = {OVERLAP_CANCEL_OTHER}
+                    WHEN {HOLD_CONCURRENCY} THEN d.when_full = 'cancel_oldest' END AS displaces,
+        CASE WHEN d.has_place AND d.target <> {DISPATCHED} THEN e.concurrency_key END AS left_over
 ), o AS (
     INSERT INTO outstanding (execution_id, scheduled_at, worker_id, class, tenant_id, token, dispatched_at)
     SELECT id, scheduled_at, worker_id, class, tenant_id, token, clock_timestamp() FROM u
@@ -110,8 +174,9 @@ WITH g AS MATERIALIZED (
     ON CONFLICT (execution_id) DO UPDATE SET worker_id = excluded.worker_id, token = excluded.token,
         dispatched_at = excluded.dispatched_at
 ), w AS (
-    INSERT INTO slot_waiters (key, scheduled_at, execution_id)
-    SELECT slot_key, scheduled_at, id FROM u WHERE status = {SCHEDULED} AND hold = {HOLD_OVERLAP}
+    INSERT INTO slot_waiters (key, scheduled_at, execution_id, places)
+    SELECT waits_for, scheduled_at, id, CASE WHEN hold = {HOLD_CONCURRENCY} THEN places ELSE 1 END FROM u
+    WHERE waits_for IS NOT NULL
     ON CONFLICT DO NOTHING
 ), cw AS (
     INSERT INTO circuit_waiters (circuit_id, lot, scheduled_at, execution_id)
@@ -128,13 +193,15 @@ WITH g AS MATERIALIZED (
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, {PRELOADED}, status, token, 'dispatcher',
-        CASE status WHEN {SKIPPED} THEN 'overlap: an earlier execution of the task still runs'
-                    WHEN {DEAD_LETTER} THEN 'queue timeout: it waited longer than queue_seconds'
-                    ELSE 'the task was deleted' END
+        CASE WHEN status = {CANCELLED} THEN 'the task was deleted'
+             WHEN status = {DEAD_LETTER} THEN 'queue timeout: it waited longer than queue_seconds'
+             WHEN rival THEN 'overlap: an earlier execution of the task still runs'
+             ELSE format('concurrency: %%s of %%s running for %%s', places, places,
+                regexp_replace(concurrency_key, '^key:[^:]*:', '')) END
     FROM u WHERE status IN ({SKIPPED}, {CANCELLED}, {DEAD_LETTER})
 )
-SELECT id, token, status, worker_id, class, tenant_id, slot_key, overlap,
-    (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us, hold, again
+SELECT id, token, status, worker_id, class, tenant_id, waits_for, displaces,
+    (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us, hold, again, left_over
 FROM u
 
 -- name: still_preloaded
@@ -241,27 +308,3 @@ SELECT e.id, e.status, e.token, e.worker_id, e.class, e.tenant_id,
     e.route_id
 FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
-
--- name: request_cancel_of_slot_holders
--- Overlap policy cancel_other: ask what holds the slot to stop; its worker, or the watchdog, ends it. A holder that
--- waits for its next attempt is with no worker: it ends here.
-WITH u AS (
-    UPDATE executions e SET
-        status = CASE WHEN e.status IN {IN_ACTIVE} THEN e.status ELSE {CANCELLED} END,
-        cancel_requested_at = coalesce(e.cancel_requested_at, clock_timestamp()),
-        finished_at = CASE WHEN e.status IN {IN_PENDING} THEN clock_timestamp() END,
-        wake_at = CASE WHEN e.status NOT IN {IN_PENDING} THEN e.wake_at END,
-        version = e.version + 1
-    FROM slots s
-    WHERE s.key = ANY(%(keys)s) AND e.scheduled_at = s.scheduled_at AND e.id = s.execution_id
-      AND (e.status IN {IN_PENDING} OR e.status IN {IN_ACTIVE} AND e.cancel_requested_at IS NULL)
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.status, e.token
-), f AS (
-    DELETE FROM slots s USING u WHERE u.status = {CANCELLED} AND s.key = u.slot_key AND s.execution_id = u.id
-), x AS (
-    INSERT INTO execution_events (scheduled_at, execution_id, tenant_id, target, token, actor, reason)
-    SELECT scheduled_at, id, tenant_id, status, token, 'dispatcher',
-        'overlap: a later execution of the task takes its place'
-    FROM u WHERE status = {CANCELLED}
-)
-SELECT id FROM u

@@ -1,7 +1,8 @@
 -- name: finish
 -- End attempts: one fenced write of the row, its attempt, its slot, its place in outstanding, and, out of attempts,
--- its dead letter. Another attempt of what was asked to stop is not waited for. Zero rows for an id means that somebody
--- else decides about it now: read it again.
+-- its dead letter. What is tried again keeps its overlap slot, but not its key's place: nothing runs meanwhile. Another
+-- attempt of what was asked to stop is not waited for. Zero rows for an id means that somebody else decides about it
+-- now: read it again.
 WITH v AS (
     SELECT * FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(attempts)s, %(targets)s, %(outcomes)s, %(due)s,
         %(started)s, %(finished)s, %(delays)s, %(results)s, %(errors)s, %(fingerprints)s)
@@ -22,13 +23,16 @@ WITH v AS (
     FROM v
     WHERE e.scheduled_at = v.s AND e.id = v.id
       AND CASE WHEN e.token = v.token AND e.status = {RUNNING} AND e.worker_id = %(worker)s THEN true END
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.slot_key, e.status, v.token, v.attempt, v.outcome,
-        v.due, v.started, v.finished, v.error, v.fingerprint
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.slot_key, e.concurrency_key, e.status, v.token,
+        v.attempt, v.outcome, v.due, v.started, v.finished, v.error, v.fingerprint
 ), o AS (
     DELETE FROM outstanding o USING u WHERE o.execution_id = u.id
 ), s AS (
     DELETE FROM slots s USING u
     WHERE s.key = u.slot_key AND s.execution_id = u.id AND u.status <> {RETRYING}
+), k AS (
+    DELETE FROM slots s USING (SELECT id, concurrency_key FROM u WHERE concurrency_key IS NOT NULL) u
+    WHERE s.key = u.concurrency_key AND s.execution_id = u.id
 ), d AS (
     INSERT INTO dead_letters (execution_id, scheduled_at, tenant_id, task_id, fingerprint, since)
     SELECT id, scheduled_at, tenant_id, task_id, fingerprint, clock_timestamp() FROM u
@@ -55,37 +59,3 @@ UPDATE {executions} e SET started_at = v.started, version = e.version + 1
 FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(started)s) v(id, s, token, started)
 WHERE e.scheduled_at = v.s AND e.id = v.id
   AND CASE WHEN e.token = v.token AND e.status = {RUNNING} AND e.worker_id = %(worker)s THEN true END
-
--- name: waited_for
--- Which of these slots somebody waits for: mostly none, and the next statement is dear, for it may touch any day.
-SELECT DISTINCT key FROM slot_waiters WHERE key = ANY(%(keys)s::text[])
-
--- name: wake_waiters
--- A slot has become free: its oldest waiter may be dispatched.
-WITH w AS (
-    DELETE FROM slot_waiters w USING (
-        SELECT DISTINCT ON (k.key) x.key, x.scheduled_at, x.execution_id
-        FROM unnest(%(keys)s::text[]) k(key)
-        CROSS JOIN LATERAL (
-            SELECT * FROM slot_waiters q WHERE q.key = k.key ORDER BY q.scheduled_at, q.execution_id LIMIT 1) x
-        WHERE NOT EXISTS (SELECT 1 FROM slots s WHERE s.key = k.key)
-    ) first
-    WHERE w.key = first.key AND w.scheduled_at = first.scheduled_at AND w.execution_id = first.execution_id
-    RETURNING w.scheduled_at, w.execution_id
-)
-UPDATE executions e SET hold = {HOLD_NONE}, wake_at = e.run_at, version = e.version + 1
-FROM w
-WHERE e.scheduled_at = w.scheduled_at AND e.id = w.execution_id
-  AND e.status = {SCHEDULED} AND e.hold = {HOLD_OVERLAP}
-RETURNING e.id
-
--- name: free_slots_with_waiters
--- Slots that nobody holds although somebody waits: their wake-up was lost.
-SELECT DISTINCT w.key FROM slot_waiters w WHERE NOT EXISTS (SELECT 1 FROM slots s WHERE s.key = w.key)
-LIMIT %(limit)s
-
--- name: remove_leaked_slots
--- Slots of executions that have ended: whoever ended them did not give the slot back.
-DELETE FROM slots s USING executions e
-WHERE e.scheduled_at = s.scheduled_at AND e.id = s.execution_id AND e.status IN {IN_RESTING}
-RETURNING s.key

@@ -25,7 +25,7 @@ WHERE tenant_id = %(tenant)s AND key = %(key)s
 -- name: lock_pending
 -- A task's executions that are not sent to a worker, locked in the order that everybody locks in.
 SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
-    e.origin, e.attempt, e.slot_key
+    e.origin, e.attempt, e.slot_key, e.concurrency_key
 FROM executions e
 WHERE e.task_id = %(task)s AND e.scheduled_at >= %(since)s AND e.status IN {IN_PENDING}
 ORDER BY e.scheduled_at, e.id
@@ -34,7 +34,7 @@ FOR UPDATE
 -- name: lock_superseded
 -- Occurrences that an edit of the task has cancelled and nobody has touched since.
 SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
-    e.origin, e.attempt, e.slot_key
+    e.origin, e.attempt, e.slot_key, e.concurrency_key
 FROM executions e
 WHERE e.task_id = %(task)s AND e.scheduled_at > %(since)s AND e.status = {CANCELLED} AND e.attempt = 0
   AND e.origin = {ORIGIN_SCHEDULE}
@@ -57,13 +57,14 @@ WITH u AS (
     FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(targets)s, %(holds)s, %(reasons)s)
         v(id, s, source, target, hold, reason)
     WHERE e.scheduled_at = v.s AND e.id = v.id AND CASE WHEN e.status = v.source THEN true END
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.status, e.token, v.source, v.reason
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.concurrency_key, e.status, e.token, v.source, v.reason
 ), w AS (
     DELETE FROM slot_waiters w USING u
-    WHERE w.key = u.slot_key AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
+    WHERE w.key IN (u.slot_key, u.concurrency_key) AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
       AND u.status IN {IN_RESTING}
 ), s AS (
-    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id AND u.status IN {IN_RESTING}
+    DELETE FROM slots s USING u
+    WHERE s.key IN (u.slot_key, u.concurrency_key) AND s.execution_id = u.id AND u.status IN {IN_RESTING}
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, source, status, token, %(actor)s, reason FROM u WHERE reason IS NOT NULL
@@ -72,7 +73,7 @@ SELECT id FROM u
 
 -- name: rewrite_pending
 -- Give locked executions of one task, which no worker has seen, the terms of its new version. The preloader adds them
--- to the hot tier again, at their new time; those that waited for the slot are judged anew.
+-- to the hot tier again, at their new time; those that waited for a slot (waits: its key) are judged anew.
 WITH u AS (
     UPDATE {executions} e SET
         status = {SCHEDULED},
@@ -86,16 +87,17 @@ WITH u AS (
         priority = %(priority)s,
         overlap = %(overlap)s,
         slot_key = %(slot_key)s,
+        concurrency_key = %(concurrency_key)s,
         queue_seconds = %(queue_seconds)s,
         route_id = %(route_id)s,
         version = e.version + 1
-    FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(runs)s, %(holds)s, %(reasons)s)
-        v(id, s, source, run, hold, reason)
+    FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(runs)s, %(holds)s, %(reasons)s, %(waits)s)
+        v(id, s, source, run, hold, reason, waits)
     WHERE e.scheduled_at = v.s AND e.id = v.id AND CASE WHEN e.status = v.source THEN true END
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.token, v.source, v.reason
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.token, v.source, v.reason, v.waits
 ), w AS (
     DELETE FROM slot_waiters w USING u
-    WHERE w.key = 'task:' || u.task_id AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
+    WHERE w.key = u.waits AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, source, {SCHEDULED}, token, %(actor)s, reason FROM u WHERE reason IS NOT NULL
@@ -105,13 +107,14 @@ SELECT id FROM u
 -- name: lock_one
 -- One execution of a tenant, whatever its state, locked.
 SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
-    e.origin, e.attempt, e.slot_key
+    e.origin, e.attempt, e.slot_key, e.concurrency_key
 FROM executions e
 WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.tenant_id = %(tenant)s
 FOR UPDATE
 
 -- name: replay
--- A person sends a dead letter round again: due now, with a fresh budget of attempts after those it has had.
+-- A person sends a dead letter round again: due now, with a fresh budget of attempts after those it has had, behind the
+-- checkpoint that it left, unless it is to begin from the start.
 WITH u AS (
     UPDATE {executions} e SET
         status = {SCHEDULED},
@@ -127,6 +130,8 @@ WITH u AS (
     RETURNING e.id, e.scheduled_at, e.tenant_id, e.token
 ), d AS (
     DELETE FROM dead_letters d USING u WHERE d.execution_id = u.id
+), p AS (
+    DELETE FROM progress p USING u WHERE %(from_start)s AND p.execution_id = u.id
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, {DEAD_LETTER}, {SCHEDULED}, token, %(actor)s, %(reason)s FROM u

@@ -27,16 +27,23 @@ ON CONFLICT (execution_id) DO UPDATE SET
 RETURNING p.execution_id
 
 -- name: forget_progress
--- Drop what attempts of these executions said, once they rest.
+-- Drop what attempts of these executions said, once they rest for good. A dead letter keeps it: what a person replays
+-- goes on behind its checkpoint.
 DELETE FROM progress p USING unnest(%(ids)s, %(scheduled)s) v(id, s), {executions} e
 WHERE p.execution_id = v.id AND e.scheduled_at = v.s AND e.id = v.id
-  AND CASE WHEN e.status IN {IN_RESTING} THEN true END
+  AND CASE WHEN e.status IN {IN_RESTING} AND e.status <> {DEAD_LETTER} THEN true END
 
 -- name: forget_leaked_progress
--- The same for whatever rests: ended by somebody else than a worker, or by one that died before it had cleaned up.
-DELETE FROM progress p USING executions e
-WHERE e.scheduled_at = p.scheduled_at AND e.id = p.execution_id AND e.status IN {IN_RESTING}
+-- The same for whatever rests of one day: ended by somebody else than a worker, or by one that died before it had
+-- cleaned up; dead letters that a person has given up, too.
+DELETE FROM progress p USING {executions} e
+WHERE p.scheduled_at >= %(since)s AND p.scheduled_at < %(until)s
+  AND e.scheduled_at = p.scheduled_at AND e.id = p.execution_id
+  AND CASE WHEN e.status IN {IN_RESTING} AND e.status <> {DEAD_LETTER} THEN true END
 RETURNING p.execution_id
+
+-- name: progress_days
+SELECT DISTINCT floor(extract(epoch FROM scheduled_at) / 86400)::int FROM progress
 
 -- name: first_starts
 -- When the first attempt began of executions that have a limit for all their attempts together; what was given back

@@ -3,11 +3,17 @@
 SELECT execution_id, token FROM outstanding WHERE worker_id = %(worker)s
 ORDER BY scheduled_at, execution_id LIMIT %(limit)s
 
+-- name: outstanding_days
+-- The days of what is sent and has not ended (worker NULL: of everybody's). Statements that look at the executions, too,
+-- name one day of them: a join with all days is planned for each of them.
+SELECT DISTINCT floor(extract(epoch FROM scheduled_at) / 86400)::int FROM outstanding
+WHERE %(worker)s::bigint IS NULL OR worker_id = %(worker)s
+
 -- name: outstanding_unread
--- What a worker that drains was sent and will not begin: it claims no more.
+-- What a worker that drains was sent of one day and will not begin: it claims no more.
 SELECT o.execution_id, o.token
-FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
-WHERE o.worker_id = %(worker)s AND e.status = {DISPATCHED} AND e.token = o.token
+FROM outstanding o JOIN {executions} e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE o.worker_id = %(worker)s AND CASE WHEN e.status = {DISPATCHED} AND e.token = o.token THEN true END
 ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
 
 -- name: outstanding_of_the_gone
@@ -19,26 +25,28 @@ WHERE NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = o.worker_id AND w.state I
 ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
 
 -- name: outstanding_unclaimed
--- What was sent longer ago than the claim deadline and is not claimed.
+-- What was sent of one day longer ago than the claim deadline and is not claimed.
 SELECT o.execution_id, o.token
-FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
-WHERE o.dispatched_at < clock_timestamp() - %(seconds)s * interval '1 second' AND e.status = {DISPATCHED}
-  AND e.token = o.token
+FROM outstanding o JOIN {executions} e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE o.dispatched_at < statement_timestamp() - %(seconds)s * interval '1 second'
+  AND CASE WHEN e.status = {DISPATCHED} AND e.token = o.token THEN true END
 ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
 
 -- name: outstanding_orphans
--- Places in outstanding whose execution is not active under that token any more.
-DELETE FROM outstanding o USING executions e
+-- Places in outstanding whose execution, of one day, is not active under that token any more.
+DELETE FROM outstanding o USING {executions} e
 WHERE e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
-  AND o.dispatched_at < clock_timestamp() - %(seconds)s * interval '1 second'
-  AND NOT (e.status IN {IN_ACTIVE} AND e.token = o.token)
+  AND o.scheduled_at >= %(since)s AND o.scheduled_at < %(until)s
+  AND o.dispatched_at < statement_timestamp() - %(seconds)s * interval '1 second'
+  AND CASE WHEN NOT (e.status IN {IN_ACTIVE} AND e.token = o.token) THEN true END
 RETURNING o.execution_id
 
 -- name: cancel_overdue
--- What was asked to stop this long ago and runs still: the watchdog ends it with a new token.
+-- What was asked to stop of one day this long ago and runs still: the watchdog ends it with a new token.
 SELECT o.execution_id, o.token
-FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
-WHERE e.cancel_requested_at < clock_timestamp() - %(seconds)s * interval '1 second' AND e.status IN {IN_ACTIVE}
+FROM outstanding o JOIN {executions} e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
+WHERE CASE WHEN e.cancel_requested_at < statement_timestamp() - %(seconds)s * interval '1 second'
+            AND e.status IN {IN_ACTIVE} THEN true END
 ORDER BY o.scheduled_at, o.execution_id LIMIT %(limit)s
 
 -- name: reclaim
@@ -76,13 +84,13 @@ WITH l AS (
         error = CASE WHEN l.status = {RUNNING} AND l.target <> {CANCELLED} THEN l.lost ELSE e.error END,
         version = e.version + 1
     FROM j l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.slot_key, e.status, e.error, e.token,
-        l.status AS was, l.token AS held_token, l.attempt AS held_attempt, l.run_at AS due_at,
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.task_id, e.slot_key, e.concurrency_key, e.status, e.error,
+        e.token, l.status AS was, l.token AS held_token, l.attempt AS held_attempt, l.run_at AS due_at,
         l.started_at AS began, l.worker_id AS held_by, l.for_a_person
 ), o AS (
     DELETE FROM outstanding o USING u WHERE o.execution_id = u.id
 ), s AS (
-    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id
+    DELETE FROM slots s USING u WHERE s.key IN (u.slot_key, u.concurrency_key) AND s.execution_id = u.id
 ), d AS (
     INSERT INTO dead_letters (execution_id, scheduled_at, tenant_id, task_id, fingerprint, since)
     SELECT id, scheduled_at, tenant_id, task_id,

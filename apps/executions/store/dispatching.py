@@ -13,7 +13,7 @@ from apps.executions.rows import (
     Whereabouts,
 )
 from apps.executions.store.statements import by_day, fetch, fetch_ids, named_sql, scheduled_of
-from chronoweb.runtime.postgres import int2s, int8s, uuids
+from chronoweb.runtime.postgres import int2s, int8s, texts, uuids
 
 UNLIMITED_RETRIES = RetryRoom([], [], [], 1_000_000, 1_000_000)
 
@@ -30,7 +30,8 @@ def dispatch(
     """Send popped executions of one day to `workers` (one for each id); ids must be sorted and of one day.
 
     held: shard → epoch of the shards that this process holds. retries: how many retries may go. What is missing from
-    the answer is locked by another transaction, no longer PRELOADED, or of a shard whose epoch is stale.
+    the answer is locked by another transaction, no longer PRELOADED, of a shard whose epoch is stale, or has a place
+    free of its concurrency key that another dispatcher or execution has come by first: the next tick asks again.
     """
     parameters = {
         "ids": uuids(identities),
@@ -86,6 +87,27 @@ def limited_tenants(connection: psycopg.Connection) -> list[TenantLimit]:
     return fetch(connection, TenantLimit, named_sql("limited_tenants"), {"plain": 1})
 
 
-def request_cancel_of_slot_holders(connection: psycopg.Connection, keys: Sequence[str]) -> list[bytes]:
-    """Ask what holds these slots to stop."""
-    return fetch_ids(connection, named_sql("request_cancel_of_slot_holders"), {"keys": list(keys)})
+def request_cancel_of_slot_holders(connection: psycopg.Connection, keys: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """Have what holds these overlap slots make room; returns (tenant, id) of what was asked or ended."""
+    holders = fetch_ids(connection, named_sql("slot_holders"), {"keys": list(keys)})
+    return _displace(connection, holders, "overlap: a later execution of the task takes its place")
+
+
+def cancel_oldest(connection: psycopg.Connection, keys: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """Have the oldest under these concurrency keys make room for the latest; returns what was asked or ended."""
+    oldest = fetch_ids(connection, named_sql("beyond_the_places"), {"keys": list(keys)})
+    return _displace(connection, oldest, "concurrency: a later execution takes its place")
+
+
+def _displace(connection: psycopg.Connection, identities: list[bytes], reason: str) -> list[tuple[bytes, bytes]]:
+    displaced: list[tuple[bytes, bytes]] = []
+    for day, group in by_day(sorted(identities)):
+        parameters = {"ids": uuids(group), "scheduled": scheduled_of(group), "reason": reason}
+        displaced += connection.cursor(binary=True).execute(named_sql("displace", day), parameters).fetchall()
+    return displaced
+
+
+def give_back_places(connection: psycopg.Connection, taken: Sequence[tuple[bytes, str]]) -> None:
+    """Drop places of concurrency keys that (execution, key) took and does not use."""
+    parameters = {"ids": uuids([i for i, _ in taken]), "keys": texts([key.encode() for _, key in taken])}
+    connection.execute(named_sql("give_back_places"), parameters)

@@ -42,6 +42,7 @@ def insert(connection: psycopg.Connection, rows: Sequence[NewExecution]) -> set[
         "rerun_of": texts([None if r.rerun_of is None else r.rerun_of.hex().encode() for r in rows]),
         "queue_seconds": int8s([r.queue_seconds for r in rows]),
         "routes": int8s([r.route_id for r in rows]),
+        "concurrency_keys": texts([encoded(r.concurrency_key) for r in rows]),
     }
     return set(fetch_ids(connection, named_sql("insert_executions"), parameters))
 

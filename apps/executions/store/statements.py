@@ -1,6 +1,7 @@
 """How the ledger's statements are called: found by name, ids packed, a day at a time."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from chronoweb.runtime.sql import NamedSql
 
 named_sql = NamedSql(Path(__file__).parent.parent / "sql", constants=states.sql_constants(), partitioned=tuple(TABLES))
 Row = TypeVar("Row", bound=tuple[Any, ...])
+_DAY_MS = 86_400_000
 
 
 def scheduled_of(identities: Sequence[bytes]) -> PackedArray:
@@ -36,6 +38,17 @@ def fetch_ids(connection: psycopg.Connection, query: str, parameters: dict[str, 
 def encoded(value: str | None) -> bytes | None:
     """Text as packed arrays carry it."""
     return None if value is None else value.encode()
+
+
+def days_of(connection: psycopg.Connection, query: str, **parameters: Any) -> list[int]:
+    """The days that one of the queries "…_days" finds in a table beside the partitioned ones: mostly one or two."""
+    return [row[0] for row in connection.execute(named_sql(query), parameters)]
+
+
+def bounds_of(day: int) -> dict[str, datetime]:
+    """The day's first instant, and the next day's: `since` and `until`."""
+    since = ids.from_ms(day * _DAY_MS)
+    return {"since": since, "until": since + timedelta(days=1)}
 
 
 def by_day(identities: list[bytes]) -> Iterable[tuple[int, list[bytes]]]:

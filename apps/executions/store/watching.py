@@ -11,7 +11,7 @@ from apps.executions.rows import (
     Preloaded,
     WorkerRow,
 )
-from apps.executions.store.statements import by_day, fetch_ids, named_sql, scheduled_of
+from apps.executions.store.statements import bounds_of, by_day, days_of, fetch_ids, named_sql, scheduled_of
 from chronoweb.runtime.postgres import int8s, uuids
 
 
@@ -27,8 +27,25 @@ def mark_worker_lost(connection: psycopg.Connection, *, worker_id: int, heartbea
 
 
 def sent(connection: psycopg.Connection, query: str, **parameters: Any) -> list[tuple[bytes, int]]:
-    """(id, token) of what one of the queries in sql/reclaim.sql finds in `outstanding`."""
+    """(id, token) of what one of the queries in sql/reclaim.sql finds in `outstanding` alone."""
     return [(row[0], row[1]) for row in connection.cursor(binary=True).execute(named_sql(query), parameters)]
+
+
+def sent_by_day(
+    connection: psycopg.Connection, query: str, *, limit: int, worker: int | None = None, **parameters: Any
+) -> list[tuple[bytes, int]]:
+    """The same of a query that looks at the executions, too: at one day of them at a time.
+
+    worker: whose; None: everybody's.
+    """
+    found: list[tuple[bytes, int]] = []
+    for day in days_of(connection, "outstanding_days", worker=worker):
+        values = {**parameters, "worker": worker, "limit": limit - len(found)}
+        cursor = connection.cursor(binary=True)
+        found += [(row[0], row[1]) for row in cursor.execute(named_sql(query, day), values)]
+        if len(found) >= limit:
+            break
+    return found
 
 
 def reclaim(
@@ -58,7 +75,11 @@ def reclaim(
 
 def remove_orphans(connection: psycopg.Connection, *, seconds: float) -> int:
     """Drop places in `outstanding` whose execution is not active any more; returns how many."""
-    return len(fetch_ids(connection, named_sql("outstanding_orphans"), {"seconds": seconds}))
+    removed = 0
+    for day in days_of(connection, "outstanding_days", worker=None):
+        parameters = {"seconds": seconds, **bounds_of(day)}
+        removed += len(fetch_ids(connection, named_sql("outstanding_orphans", day), parameters))
+    return removed
 
 
 def overdue_preloaded(
@@ -105,9 +126,15 @@ def free_slots_with_waiters(connection: psycopg.Connection, *, limit: int) -> li
 
 def remove_leaked_slots(connection: psycopg.Connection) -> list[str]:
     """Give back slots of what has ended; returns their keys."""
-    return [row[0] for row in connection.execute(named_sql("remove_leaked_slots"))]
+    keys: list[str] = []
+    for day in days_of(connection, "slot_days"):
+        keys += [row[0] for row in connection.execute(named_sql("remove_leaked_slots", day), bounds_of(day))]
+    return keys
 
 
 def forget_leaked_progress(connection: psycopg.Connection) -> int:
-    """Drop what attempts said of executions that rest; returns how many there were."""
-    return len(connection.execute(named_sql("forget_leaked_progress")).fetchall())
+    """Drop what attempts said of executions that rest for good; returns how many there were."""
+    forgotten = 0
+    for day in days_of(connection, "progress_days"):
+        forgotten += len(connection.execute(named_sql("forget_leaked_progress", day), bounds_of(day)).fetchall())
+    return forgotten

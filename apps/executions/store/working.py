@@ -13,7 +13,7 @@ from apps.executions.rows import (
     VersionRow,
     WorkerLoad,
 )
-from apps.executions.store.statements import by_day, fetch, fetch_ids, named_sql, scheduled_of
+from apps.executions.store.statements import by_day, days_of, fetch, fetch_ids, named_sql, scheduled_of
 from chronoweb.runtime.postgres import instants, int2s, int8s, texts, uuids
 
 
@@ -184,13 +184,27 @@ def first_starts(connection: psycopg.Connection, begun: Sequence[tuple[bytes, in
 
 def to_cancel(connection: psycopg.Connection, *, worker_id: int) -> list[bytes]:
     """What this worker runs and is asked to stop."""
-    return fetch_ids(connection, named_sql("to_cancel"), {"worker": worker_id})
+    found: list[bytes] = []
+    for day in days_of(connection, "outstanding_days", worker=worker_id):
+        found += fetch_ids(connection, named_sql("to_cancel", day), {"worker": worker_id})
+    return found
 
 
 def wake_waiters(connection: psycopg.Connection, keys: Sequence[str]) -> list[bytes]:
-    """Let the oldest waiter of each of these slots be dispatched, if the slot is free."""
-    waited_for = [row[0] for row in connection.execute(named_sql("waited_for"), {"keys": list(keys)})]
-    return fetch_ids(connection, named_sql("wake_waiters"), {"keys": sorted(waited_for)}) if waited_for else []
+    """Let the oldest that wait for these slots be dispatched, as many as there are free places."""
+    cursor = connection.cursor(binary=True)
+    found = cursor.execute(named_sql("waited_for"), {"keys": sorted(set(keys))}).fetchall()
+    waiting = sorted((identity, key) for key, identity in found)
+    woken: list[bytes] = []
+    for day, positions in ids.by_day([identity for identity, _ in waiting]):
+        group = [waiting[p] for p in positions]
+        parameters = {
+            "ids": uuids([identity for identity, _ in group]),
+            "scheduled": scheduled_of([identity for identity, _ in group]),
+            "keys": texts([key.encode() for _, key in group]),
+        }
+        woken += fetch_ids(connection, named_sql("wake_waiters", day), parameters)
+    return woken
 
 
 def register_worker(

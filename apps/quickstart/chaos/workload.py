@@ -15,7 +15,9 @@ _PATIENT = {"max_attempts": 50, "backoff": "exponential_jitter", "base_delay_sec
 
 @dataclass(frozen=True)
 class Load:
-    """One triggered task. share: of all triggers. end: the state that each of its executions must end in."""
+    """One triggered task. share: of all triggers. places: how many run at once. end: the state that each of its
+    executions must end in.
+    """
 
     name: str
     priority: int
@@ -23,6 +25,7 @@ class Load:
     parameters: Mapping[str, Any]
     handler: str = "chaos.effect"
     retry_policy: Mapping[str, Any] = field(default_factory=lambda: _PATIENT)
+    places: int | None = None
     end: Status = Status.COMPLETED
 
     def document(self) -> dict[str, Any]:
@@ -31,6 +34,7 @@ class Load:
             "priority": self.priority,
             "schedule": _MANUAL,
             "overlap_policy": "allow_all",
+            "concurrency": None if self.places is None else {"key": self.name, "limit": self.places},
             "handler": {"type": "python", "name": self.handler},
             "timeout_seconds": 60,
             "retry_policy": dict(self.retry_policy),
@@ -42,7 +46,7 @@ LOADS = (
     Load("load-standard", 5, 0.66, {}),
     Load("load-bulk", 9, 0.1, {}),
     Load("load-flaky", 5, 0.02, {"failures": 2}),
-    Load("load-slow", 5, 0.01, {"work_ms": 700}),
+    Load("load-slow", 5, 0.01, {"work_ms": 700}, places=8),
     Load(
         "load-hopeless",
         5,

@@ -13,8 +13,8 @@ def route_containers(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("definitions", "0003_task_idempotent"),
-        ("executions", "0004_routes"),
+        ("definitions", "0004_task_concurrency_and_tzdata"),
+        ("executions", "0005_routes"),
     ]
 
     operations = [

@@ -22,7 +22,7 @@ END $$
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("executions", "0003_circuits"),
+        ("executions", "0004_concurrency_keys"),
     ]
 
     operations = [

@@ -1,0 +1,133 @@
+"""The installation of test_end_to_end.py once more: how many run at once, how often, and what that costs PostgreSQL."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+
+from apps.definitions import services as definitions
+from apps.definitions.models import Task
+from apps.executions.models import Execution
+from apps.executions.states import ACTIVE, Hold, Outcome, Status
+from tests.test_end_to_end import Installation, fresh, installation, of_task, outcomes, status  # noqa: F401 - fixture
+from tests.waiting import eventually
+
+WAIT = {"type": "python", "name": "playground.wait"}
+FLAKY = {"type": "python", "name": "demo.flaky"}
+ENDED = (Status.COMPLETED, Status.CANCELLED, Status.SKIPPED, Status.DEAD_LETTER)
+
+
+def limited(installation: Installation, limit: int, when_full: str, seconds: float) -> Task:  # noqa: F811
+    concurrency = {"key": "customer-{{ parameters.customer }}", "limit": limit, "when_full": when_full}
+    parameters = {"customer": 42, "seconds": seconds}
+    handler = {"type": "command", "argv": ["/bin/sh", "-c", f"sleep {seconds}"]}
+    return installation.task(handler=handler, parameters=parameters, concurrency=concurrency)
+
+
+def batch(installation: Installation, task: Task, items: Sequence[dict[str, object]]) -> list[Execution]:  # noqa: F811
+    made = definitions.trigger_batch(principal=installation.principal, task_id=task.id, items=list(items))
+    return [Execution.objects.with_id(identity).get() for identity in made]
+
+
+def counted(rows: Sequence[Execution]) -> Counter[Status]:
+    return Counter(status(row) for row in rows)
+
+
+def spans_of(rows: Sequence[Execution]) -> list[tuple[datetime, datetime]]:
+    """When each ran, the first first."""
+    return sorted((row.started_at, row.finished_at) for row in rows if row.started_at and row.finished_at)
+
+
+def active(task: Task) -> int:
+    return Execution.objects.filter(task_id=task.id, status__in=ACTIVE).count()
+
+
+def test_never_more_at_once_than_the_key_has_places(installation: Installation) -> None:  # noqa: F811
+    task = limited(installation, 2, "queue", 0.3)
+    rows = batch(installation, task, [{}] * 7)
+    [other] = batch(installation, task, [{"parameters": {"customer": 7}}])
+    eventually(lambda: status(other) is Status.COMPLETED, seconds=20)
+    most, waited = 0, False
+
+    def all_done() -> bool:
+        nonlocal most, waited
+        most = max(most, active(task))
+        waited = waited or Execution.objects.filter(task_id=task.id, hold=Hold.CONCURRENCY).exists()
+        return counted(rows)[Status.COMPLETED] == 7
+
+    eventually(all_done, seconds=30, every=0.01)
+    assert most <= 2
+    assert waited
+    spans = spans_of([fresh(row) for row in rows])
+    for begun, _ in spans:
+        assert sum(1 for start, end in spans if start <= begun < end) <= 2
+
+
+def test_when_full_the_newest_is_skipped_or_the_oldest_cancelled(installation: Installation) -> None:  # noqa: F811
+    skips, cancels = (limited(installation, 1, when_full, 30) for when_full in ("skip_newest", "cancel_oldest"))
+    first, oldest = installation.trigger(skips), installation.trigger(cancels)
+    eventually(lambda: status(first) is status(oldest) is Status.RUNNING, seconds=20)
+    newest = installation.trigger(skips)
+    eventually(lambda: status(newest) is Status.SKIPPED, seconds=10)
+    latest = installation.trigger(cancels)
+    eventually(lambda: status(latest) is Status.RUNNING, seconds=20)
+    assert status(oldest) is Status.CANCELLED
+    assert outcomes(oldest) == [Outcome.CANCELLED]
+    for row in (first, latest):
+        Execution.objects.with_id(row.id).update(cancel_requested_at=installation.now())
+    eventually(lambda: status(first) is status(latest) is Status.CANCELLED, seconds=10)
+
+
+def test_never_two_at_once_through_pause_resume_and_run_now(installation: Installation) -> None:  # noqa: F811
+    """Behaviour 2.7: overlap forbidden, runs of 0.7 s each 0.5 s, paused and resumed in the middle, plus run-now."""
+    task = installation.task(
+        handler=WAIT,
+        parameters={"seconds": 0.7},
+        overlap_policy="buffer_one",
+        schedule={"type": "interval", "every_seconds": 1},
+    )
+    most = 0
+
+    def done(count: int) -> bool:
+        nonlocal most
+        most = max(most, active(task))
+        return len(of_task(task, Status.COMPLETED)) >= count
+
+    eventually(lambda: done(1), seconds=20, every=0.01)
+    for act in (definitions.pause_task, definitions.resume_task):
+        act(principal=installation.principal, task_id=task.id)
+        now = [installation.trigger(task) for _ in range(2)]
+        eventually(lambda: done(1) and all(status(row) in ENDED for row in now), seconds=20, every=0.01)  # noqa: B023
+    definitions.delete_task(principal=installation.principal, task_id=task.id)
+    assert most == 1
+    spans = spans_of(of_task(task, Status.COMPLETED))
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+@pytest.mark.parametrize(("retries", "executions"), [(0, 1), (1, 2), (3, 4)])
+def test_retries_and_attempts(installation: Installation, retries: int, executions: int) -> None:  # noqa: F811
+    """Behaviour 5.7: the first is an attempt, too. A program each: five failures of one would open its circuit."""
+    handler = {"type": "command", "argv": ["/bin/sh", "-c", "exit 1"]} if retries == 3 else FLAKY
+    policy = {"max_attempts": retries + 1, "backoff": "fixed", "base_delay_seconds": 0}
+    row = installation.trigger(installation.task(handler=handler, retry_policy=policy, parameters={"failures": 99}))
+    eventually(lambda: status(row) is Status.DEAD_LETTER, seconds=30)
+    assert outcomes(row) == [Outcome.FAILED] * executions
+    assert (fresh(row).attempt, fresh(row).max_attempts) == (executions, executions)
+
+
+def test_sessions_are_few_and_one_of_them_listens(installation: Installation) -> None:  # noqa: F811
+    """Behaviour 10.7: each process has a handful of sessions whatever it does, and only the preloader one to listen."""
+    rows = batch(installation, installation.task(), [{}] * 300)
+    eventually(lambda: counted(rows)[Status.COMPLETED] == 300, seconds=30)
+    found = installation.connection.execute(
+        "SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid() GROUP BY 1"
+    ).fetchall()
+    sessions: dict[str, int] = dict(found)
+    of = {name: sum(n for label, n in sessions.items() if label.startswith(name)) for name in ("worker", "preloader")}
+    assert of["worker"] <= 5, sessions
+    assert of["preloader"] <= 5, sessions
+    assert sum(n for label, n in sessions.items() if label.startswith(("dispatcher", "watchdog"))) <= 8, sessions
+    assert [label for label in sessions if "listen" in label] == ["preloader-listen"]
