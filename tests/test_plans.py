@@ -383,11 +383,22 @@ def test_the_parent_table_would_be_seen(connection: psycopg.Connection, small: D
         assert_driven_from_ids(plan, small)
 
 
+def updates(connection: psycopg.Connection, identity: bytes) -> tuple[int, int]:
+    """(all, HOT) of the partition of `identity` so far."""
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    table = f"executions_{day_suffix(ids.day(identity))}"
+    query = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = %s"
+    row = connection.execute(query, (table,)).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
 def test_most_updates_stay_on_their_page(connection: psycopg.Connection) -> None:
     """Dispatch, claim and finish change no indexed column, and the fillfactor leaves them room."""
     made = Ledger("", connection)
     made.lead()
     identities = made.add(2000)
+    before = updates(connection, identities[0])
     assert len(made.dispatch(identities)) == len(identities)
     tokens = [EPOCH << 32] * len(identities)
     assert len(store.claim(connection, identities, tokens, worker_id=1)) == len(identities)
@@ -396,12 +407,6 @@ def test_most_updates_stay_on_their_page(connection: psycopg.Connection) -> None
         for i in identities
     ]
     assert len(store.finish(connection, ends, worker_id=1)) == len(identities)
-    connection.execute("SELECT pg_stat_force_next_flush()")
-    table = f"executions_{day_suffix(ids.day(identities[0]))}"
-    row = connection.execute(
-        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = %s", (table,)
-    ).fetchone()
-    assert row is not None
-    updated, hot = row
-    assert updated >= 3 * len(identities)
+    updated, hot = (now - then for now, then in zip(updates(connection, identities[0]), before, strict=True))
+    assert updated == 3 * len(identities)
     assert hot / updated > 0.5, f"{hot} of {updated} updates were HOT"
