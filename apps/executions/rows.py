@@ -107,6 +107,10 @@ class Claimed(NamedTuple):
     idempotency_key: str
     left_behind: str | None = None
     """An earlier attempt's checkpoint as JSON text; empty: it said something and left none; None: neither."""
+    dag_run: bytes | None = None
+    """The run that it is part of, as which node, and as which item of a mapped one."""
+    dag_node: int | None = None
+    dag_item: int | None = None
 
 
 class VersionRow(NamedTuple):

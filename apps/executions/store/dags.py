@@ -1,0 +1,203 @@
+"""What a transaction asks of some runs of one day that it has locked, and what it writes in the end."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from apps.executions import ids
+from apps.executions.dags.plan import FailurePolicy, NodeKind, TriggerRule
+from apps.executions.dags.rows import Edge, EdgeWrite, Key, Node, Run, Settled
+from apps.executions.dags.rules import Counts
+from apps.executions.dags.states import NodeState, RunStatus
+from apps.executions.store.statements import fetch, fetch_ids, named_sql, scheduled_of
+from chronoweb.runtime.postgres import PackedArray, int2s, int8s, texts, uuids
+
+
+class RunStore:
+    """Statements on one day's partitions. The connection is in a transaction."""
+
+    def __init__(self, connection: psycopg.Connection, day: int) -> None:
+        self._connection = connection
+        self._day = day
+
+    def rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """What a query of one day answers, uuids as bytes."""
+        cursor = self._connection.cursor(binary=True)
+        return cursor.execute(named_sql(query, self._day), dict(parameters)).fetchall()
+
+    def settled(self, identities: Sequence[bytes]) -> list[Settled]:
+        """Which of these executions belong to runs and rest."""
+        parameters = {"ids": uuids(identities), "scheduled": scheduled_of(identities)}
+        return fetch(self._connection, Settled, named_sql("settled_executions", self._day), parameters)
+
+    def lock(self, runs: Iterable[bytes]) -> dict[bytes, Run]:
+        """These runs, locked until the transaction ends."""
+        rows = self.rows("lock_runs", {"runs": uuids(sorted(set(runs)))})
+        return {
+            run: Run(
+                run, tenant, RunStatus(status), RunStatus(ending) if ending else None, FailurePolicy(policy), paused
+            )
+            for run, tenant, status, ending, policy, paused in rows
+        }
+
+    def give_fresh_budgets(self, dead: Sequence[Settled]) -> set[bytes]:
+        """Send what is out of attempts for the first time round again; returns which."""
+        parameters = _keys([(one.run, one.node) for one in dead]) | {
+            "ids": uuids([one.id for one in dead]),
+            "scheduled": scheduled_of([one.id for one in dead]),
+            "generations": int8s([one.generation for one in dead]),
+        }
+        return set(fetch_ids(self._connection, named_sql("fresh_budget", self._day), parameters))
+
+    def nodes(self, keys: Iterable[Key]) -> list[Node]:
+        """These nodes."""
+        return [_node(*row) for row in self.rows("nodes_of", _keys(list(keys)))]
+
+    def edges_below(self, keys: Iterable[Key], depth: int) -> list[Edge]:
+        """The open edges out of these nodes and of what is up to `depth` levels below them."""
+        return [Edge(*row) for row in self.rows("edges_below", {**_keys(list(keys)), "depth": depth})]
+
+    def open_items(self, items: Sequence[tuple[bytes, int, int]]) -> set[tuple[bytes, int, int]]:
+        """Which of these (run, node, item) have not been counted."""
+        parameters = _keys([(run, node) for run, node, _ in items]) | {"items": int8s([item for _, _, item in items])}
+        return {(run, node, item) for run, node, item in self.rows("open_items", parameters)}
+
+    def results(self, keys: Iterable[Key]) -> dict[Key, Any]:
+        """What these nodes have come to."""
+        return {(run, node): result for run, node, result in self.rows("results_of", _keys(list(keys)))}
+
+    def results_by_name(self, names: Iterable[tuple[bytes, str]]) -> dict[tuple[bytes, str], tuple[NodeState, Any]]:
+        """(state, result) of nodes known by (run, node_id)."""
+        wanted = sorted(set(names))
+        parameters = {"runs": uuids([run for run, _ in wanted]), "names": texts([name.encode() for _, name in wanted])}
+        rows = self.rows("results_by_name", parameters) if wanted else []
+        return {(run, name): (NodeState(state), result) for run, name, state, result in rows}
+
+    def runs_for_references(self, runs: Iterable[bytes]) -> dict[bytes, tuple[Any, Any]]:
+        """(parameters, nominal_at) of runs."""
+        rows = self.rows("runs_for_references", {"runs": uuids(sorted(set(runs)))})
+        return {run: (parameters, nominal) for run, parameters, nominal in rows}
+
+    def write_edges(self, edges: Sequence[EdgeWrite]) -> None:
+        if not edges:
+            return
+        parameters = {
+            "runs": uuids([e.run for e in edges]),
+            "parents": int8s([e.parent for e in edges]),
+            "children": int8s([e.child for e in edges]),
+            "items": int8s([e.item for e in edges]),
+            "outcomes": int2s([e.outcome for e in edges]),
+            "errors": _documents([e.error for e in edges]),
+        }
+        self._connection.execute(named_sql("write_edges", self._day), parameters)
+
+    def write_nodes(self, nodes: Sequence[Node]) -> None:
+        if not nodes:
+            return
+        parameters = {
+            **_keys([n.key for n in nodes]),
+            "states": int2s([n.state for n in nodes]),
+            **{name: int8s([getattr(n.counts, name) for n in nodes]) for name in Counts._fields},
+            **{f"items_{name}": int8s([getattr(n.item_counts, name) for n in nodes]) for name in _ITEM_FIELDS},
+            "items": int8s([n.items for n in nodes]),
+            "items_failed": int8s([n.item_counts.failed + n.item_counts.errors for n in nodes]),
+            "executions": texts([n.execution.hex().encode() if n.execution else None for n in nodes]),
+            "released": [n.released for n in nodes],
+            "finished": [n.finished for n in nodes],
+            "told": _documents([n.error for n in nodes]),
+        }
+        self._connection.execute(named_sql("write_nodes", self._day), parameters)
+
+    def release(self, nodes: Sequence[Node], run_ms: Mapping[bytes, int]) -> list[bytes]:
+        """Make executions of released nodes, one each or one for each item; returns their ids."""
+        places = [(node, item) for node in nodes for item in (range(node.items) if node.items else (None,))]
+        if not places:
+            return []
+        identities = ids.new_ids(run_ms[node.run] for node, _ in places)
+        for (node, item), identity in zip(places, identities, strict=True):
+            if item is None:
+                node.execution = identity
+        parameters = _keys([node.key for node, _ in places]) | {
+            "ids": uuids(identities),
+            "items": int8s([item for _, item in places]),
+        }
+        self._connection.execute(named_sql("insert_of_runs", self._day), parameters)
+        mapped = [node for node in nodes if node.items]
+        if mapped:
+            parameters = _keys([node.key for node in mapped]) | {"counts": int8s([node.items for node in mapped])}
+            self._connection.execute(named_sql("insert_items", self._day), parameters)
+        return identities
+
+    def close_nodes(self, closed: Mapping[bytes, int]) -> list[bytes]:
+        """So many nodes of each run are final; runs of which none is left end. Returns those."""
+        ordered = sorted(closed)
+        parameters = {"runs": uuids(ordered), "counts": int8s([closed[run] for run in ordered])}
+        over = [run for run, left in self.rows("close_nodes", parameters) if left == 0]
+        return [row[0] for row in self.rows("end_runs", {"runs": uuids(over)})] if over else []
+
+    def stop(self, runs: Iterable[bytes], *, ending: RunStatus) -> list[bytes]:
+        """Let nothing more of these runs begin; returns those that were not stopped before."""
+        parameters = {"runs": uuids(sorted(runs)), "ending": int(ending)}
+        return [row[0] for row in self.rows("stop_runs", parameters)]
+
+    def end_pending_nodes(
+        self, runs: Iterable[bytes], *, state: NodeState, error: dict[str, Any] | None = None
+    ) -> dict[bytes, int]:
+        """Nodes of these runs that were never released become final; how many of each run."""
+        told = None if error is None else json.dumps(error)
+        parameters = {"runs": uuids(sorted(runs)), "state": int(state), "error": told}
+        counts: dict[bytes, int] = {}
+        for (run,) in self.rows("end_pending_nodes", parameters):
+            counts[run] = counts.get(run, 0) + 1
+        return counts
+
+    def stop_executions(self, runs: Iterable[bytes], *, actor: str, reason: str) -> list[tuple[bytes, int, bytes]]:
+        """Ask what runs of these runs to stop; (id, status, tenant) of what was changed."""
+        parameters = {"runs": uuids(sorted(runs)), "actor": actor, "reason": reason}
+        return [(identity, status, tenant) for identity, status, tenant in self.rows("stop_executions", parameters)]
+
+
+_ITEM_FIELDS = ("open", "succeeded", "skipped")
+
+
+def _keys(keys: Sequence[Key]) -> dict[str, PackedArray]:
+    return {"runs": uuids([run for run, _ in keys]), "nodes": int8s([node for _, node in keys])}
+
+
+def _documents(values: Sequence[dict[str, Any] | None]) -> PackedArray:
+    return texts([None if value is None else json.dumps(value).encode() for value in values])
+
+
+def _node(
+    run: bytes,
+    node: int,
+    kind: int,
+    rule: int,
+    state: int,
+    generation: int,
+    counted: int,
+    succeeded: int,
+    failed: int,
+    skipped: int,
+    errors: int,
+    items: int | None,
+    items_open: int,
+    items_succeeded: int,
+    items_failed: int,
+    items_skipped: int,
+    map_over: str | None,
+) -> Node:
+    return Node(
+        run,
+        node,
+        NodeKind(kind),
+        TriggerRule(rule),
+        NodeState(state),
+        generation,
+        Counts(counted, succeeded, failed, skipped, errors),
+        items,
+        Counts(items_open, items_succeeded, items_failed, items_skipped),
+        map_over,
+    )
