@@ -96,8 +96,8 @@ class ReplayDeadLetter(ApiView):
         body_object(request, fields=())
 
         def act() -> Response:
-            services.replay(principal=principal(request), execution_id=execution_id)
-            return _detail(request, execution_id, status=202)
+            again = services.replay(principal=principal(request), execution_id=execution_id)
+            return _detail(request, again, status=202)
 
         return once(request, act)
 

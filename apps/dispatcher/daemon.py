@@ -17,8 +17,9 @@ from apps.dispatcher.retry_budget import RetryBudget
 from apps.dispatcher.shards import Shards
 from apps.dispatcher.tenant_limits import TenantLimits
 from apps.executions import feed, ids, store
+from apps.executions.dags.completion import settle_ended
 from apps.executions.rows import Dispatched
-from apps.executions.states import Hold, Overlap, Status
+from apps.executions.states import RESTING, Hold, Overlap, Status
 from apps.worker.live_state import LiveStates
 from chronoweb.runtime import faults, postgres, redis_client, transport, wakeup
 from chronoweb.runtime.addresses import Addresses
@@ -256,8 +257,10 @@ class Dispatcher:
             for row in answered
             if row.hold == Hold.OVERLAP and row.overlap == Overlap.CANCEL_OTHER and row.slot_key
         ]
+        over = [row.id for row in answered if row.status in RESTING]
         if rivals:
-            store.request_cancel_of_slot_holders(links.ledger, sorted(rivals))
+            over += store.request_cancel_of_slot_holders(links.ledger, sorted(rivals))
+        settle_ended(links.ledger, over)
 
     def _acknowledge(self, links: _Connections) -> None:
         """Forget ticks that have landed, and give back leaving shards of which none is under way."""

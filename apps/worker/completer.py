@@ -13,7 +13,7 @@ import psycopg
 from prometheus_client import Counter, Histogram
 
 from apps.executions import feed, ids, store
-from apps.executions.dags.settle import settle
+from apps.executions.dags.completion import finish_of_runs
 from apps.executions.failure import FailureClass
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import RESTING, Outcome, Status
@@ -144,10 +144,7 @@ class Completer(LedgerThread):
         ends = [finish for _, finish in batch]
         if batch[0][0].dag_run is None:
             return store.finish(connection, ends, worker_id=self._worker_id)
-        with connection.transaction():
-            written = store.finish(connection, ends, worker_id=self._worker_id)
-            settled = settle(connection, [end.id for end in ends if end.id in written])
-            faults.point("worker.unlocked")
+        written, settled = finish_of_runs(connection, ends, worker_id=self._worker_id)
         feed.changed_many(settled.changed)
         self._released += settled.released
         return written

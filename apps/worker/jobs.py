@@ -37,6 +37,10 @@ class Assignment:
     """Whether timeout_seconds is what is left of total_seconds, and not the limit of one attempt."""
     idempotent: bool = True
     webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
+    run_json: bytes | None = None
+    """Of a node of a run: what the handler's context tells of the run, the parents and the item."""
+    problem: dict[str, Any] | None = None
+    """Why it cannot run at all: it fails with this error."""
 
 
 @dataclass(slots=True)

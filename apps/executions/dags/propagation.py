@@ -58,6 +58,11 @@ class Propagation:
         if state is NodeState.FAILED and self.runs[node.run].policy is FailurePolicy.FAIL_ALL:
             self.stopped.add(node.run)
 
+    def again(self, node: Node) -> None:
+        """A node that is final already has open edges into nodes that are decided anew."""
+        self.nodes[node.key] = node
+        self._frontier.append(node)
+
     def item_ended(self, node: Node, item: int, outcome: EdgeOutcome) -> None:
         """An item of a mapped node has become final; the last one ends the node."""
         self.nodes[node.key] = node

@@ -88,7 +88,8 @@ WITH l AS (
 SELECT id, status FROM u
 
 -- name: to_cancel
--- What this worker runs and is asked to stop.
+-- What this worker runs and is asked to stop, or was ended over its head.
 SELECT o.execution_id, o.scheduled_at, o.token
 FROM outstanding o JOIN executions e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
-WHERE o.worker_id = %(worker)s AND e.cancel_requested_at IS NOT NULL AND e.status = {RUNNING}
+WHERE o.worker_id = %(worker)s AND e.cancel_requested_at IS NOT NULL
+  AND (e.status = {RUNNING} OR e.status = {CANCELLED} AND e.token = o.token)

@@ -32,6 +32,9 @@ DELETE FROM outstanding o USING executions e
 WHERE e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
   AND o.dispatched_at < clock_timestamp() - %(seconds)s * interval '1 second'
   AND NOT (e.status IN {IN_ACTIVE} AND e.token = o.token)
+  -- What was ended over its worker's head is left long enough for that one to see.
+  AND NOT (e.status = {CANCELLED} AND e.token = o.token
+    AND e.finished_at > clock_timestamp() - %(seconds)s * interval '1 second')
 RETURNING o.execution_id
 
 -- name: cancel_overdue

@@ -27,6 +27,10 @@ class RunStore:
         cursor = self._connection.cursor(binary=True)
         return cursor.execute(named_sql(query, self._day), dict(parameters)).fetchall()
 
+    def execute(self, query: str, parameters: Mapping[str, Any]) -> None:
+        """Run a statement of one day."""
+        self._connection.execute(named_sql(query, self._day), dict(parameters))
+
     def settled(self, identities: Sequence[bytes]) -> list[Settled]:
         """Which of these executions belong to runs and rest."""
         parameters = {"ids": uuids(identities), "scheduled": scheduled_of(identities)}
@@ -44,7 +48,7 @@ class RunStore:
 
     def give_fresh_budgets(self, dead: Sequence[Settled]) -> set[bytes]:
         """Send what is out of attempts for the first time round again; returns which."""
-        parameters = _keys([(one.run, one.node) for one in dead]) | {
+        parameters = keys_of([(one.run, one.node) for one in dead]) | {
             "ids": uuids([one.id for one in dead]),
             "scheduled": scheduled_of([one.id for one in dead]),
             "generations": int8s([one.generation for one in dead]),
@@ -53,20 +57,20 @@ class RunStore:
 
     def nodes(self, keys: Iterable[Key]) -> list[Node]:
         """These nodes."""
-        return [_node(*row) for row in self.rows("nodes_of", _keys(list(keys)))]
+        return [_node(*row) for row in self.rows("nodes_of", keys_of(list(keys)))]
 
     def edges_below(self, keys: Iterable[Key], depth: int) -> list[Edge]:
         """The open edges out of these nodes and of what is up to `depth` levels below them."""
-        return [Edge(*row) for row in self.rows("edges_below", {**_keys(list(keys)), "depth": depth})]
+        return [Edge(*row) for row in self.rows("edges_below", {**keys_of(list(keys)), "depth": depth})]
 
     def open_items(self, items: Sequence[tuple[bytes, int, int]]) -> set[tuple[bytes, int, int]]:
         """Which of these (run, node, item) have not been counted."""
-        parameters = _keys([(run, node) for run, node, _ in items]) | {"items": int8s([item for _, _, item in items])}
+        parameters = keys_of([(run, node) for run, node, _ in items]) | {"items": int8s([item for _, _, item in items])}
         return {(run, node, item) for run, node, item in self.rows("open_items", parameters)}
 
     def results(self, keys: Iterable[Key]) -> dict[Key, Any]:
         """What these nodes have come to."""
-        return {(run, node): result for run, node, result in self.rows("results_of", _keys(list(keys)))}
+        return {(run, node): result for run, node, result in self.rows("results_of", keys_of(list(keys)))}
 
     def results_by_name(self, names: Iterable[tuple[bytes, str]]) -> dict[tuple[bytes, str], tuple[NodeState, Any]]:
         """(state, result) of nodes known by (run, node_id)."""
@@ -91,13 +95,13 @@ class RunStore:
             "outcomes": int2s([e.outcome for e in edges]),
             "errors": _documents([e.error for e in edges]),
         }
-        self._connection.execute(named_sql("write_edges", self._day), parameters)
+        self.execute("write_edges", parameters)
 
     def write_nodes(self, nodes: Sequence[Node]) -> None:
         if not nodes:
             return
         parameters = {
-            **_keys([n.key for n in nodes]),
+            **keys_of([n.key for n in nodes]),
             "states": int2s([n.state for n in nodes]),
             **{name: int8s([getattr(n.counts, name) for n in nodes]) for name in Counts._fields},
             **{f"items_{name}": int8s([getattr(n.item_counts, name) for n in nodes]) for name in _ITEM_FIELDS},
@@ -108,7 +112,7 @@ class RunStore:
             "finished": [n.finished for n in nodes],
             "told": _documents([n.error for n in nodes]),
         }
-        self._connection.execute(named_sql("write_nodes", self._day), parameters)
+        self.execute("write_nodes", parameters)
 
     def release(self, nodes: Sequence[Node], run_ms: Mapping[bytes, int]) -> list[bytes]:
         """Make executions of released nodes, one each or one for each item; returns their ids."""
@@ -119,15 +123,15 @@ class RunStore:
         for (node, item), identity in zip(places, identities, strict=True):
             if item is None:
                 node.execution = identity
-        parameters = _keys([node.key for node, _ in places]) | {
+        parameters = keys_of([node.key for node, _ in places]) | {
             "ids": uuids(identities),
             "items": int8s([item for _, item in places]),
         }
-        self._connection.execute(named_sql("insert_of_runs", self._day), parameters)
+        self.execute("insert_of_runs", parameters)
         mapped = [node for node in nodes if node.items]
         if mapped:
-            parameters = _keys([node.key for node in mapped]) | {"counts": int8s([node.items for node in mapped])}
-            self._connection.execute(named_sql("insert_items", self._day), parameters)
+            parameters = keys_of([node.key for node in mapped]) | {"counts": int8s([node.items for node in mapped])}
+            self.execute("insert_items", parameters)
         return identities
 
     def close_nodes(self, closed: Mapping[bytes, int]) -> list[bytes]:
@@ -162,7 +166,8 @@ class RunStore:
 _ITEM_FIELDS = ("open", "succeeded", "skipped")
 
 
-def _keys(keys: Sequence[Key]) -> dict[str, PackedArray]:
+def keys_of(keys: Sequence[Key]) -> dict[str, PackedArray]:
+    """(run, node) pairs as the statements take them."""
     return {"runs": uuids([run for run, _ in keys]), "nodes": int8s([node for _, node in keys])}
 
 
