@@ -76,5 +76,5 @@ def test_fail_all_cancels_what_has_not_run(runs: Runs) -> None:
     made = plan(runs.ledger, "abcd", [("a", "c"), ("b", "d")], policy=FailurePolicy.FAIL_ALL)
     run = runs.start(made)
     runs.end(run, a=Status.DEAD_LETTER)
-    assert runs.states(run) == {"a": "failed", "b": "cancelled", "c": "cancelled", "d": "cancelled"}
+    assert runs.states(run) == {"a": "failed", "b": "cancelled", "c": "upstream_failed", "d": "cancelled"}
     assert runs.status(run) == "failed"

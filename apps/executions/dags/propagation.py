@@ -147,9 +147,11 @@ class Propagation:
         if missing:
             found = self.source.edges_below(missing, self._depth)
             self._depth = 2 * self._depth or 1
-            self._known.update((key, []) for key in missing)
+            fresh: dict[Key, list[Edge]] = {key: [] for key in missing}
             for edge in found:
-                self._known.setdefault((edge.run, edge.parent), []).append(edge)
+                fresh.setdefault((edge.run, edge.parent), []).append(edge)
+            # What was read before may have been followed since: only that is no news.
+            self._known = {**fresh, **self._known}
         return [edge for node in ended for edge in self._known[node.key]]
 
     def _load(self, keys: set[Key]) -> None:
