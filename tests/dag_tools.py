@@ -1,7 +1,6 @@
 """Runs of DAGs in a test's own ledger: plans from a few words, and attempts that end as the test says."""
 
 import json
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,11 +9,11 @@ from uuid import UUID
 from apps.executions import ids
 from apps.executions.dags.completion import finish_of_runs
 from apps.executions.dags.plan import DagPlan, FailurePolicy, NodeKind, PlannedEdge, PlannedNode, TriggerRule
-from apps.executions.dags.settle import settle
 from apps.executions.dags.start import start_run
 from apps.executions.dags.states import NodeState, RunStatus
 from apps.executions.rows import Finish
 from apps.executions.states import Outcome, Overlap, Status
+from apps.executions.store.statements import scheduled_of
 from chronoweb.runtime import postgres
 from tests.stack import EPOCH, Ledger
 
@@ -28,13 +27,13 @@ def node(name: str, **fields: Any) -> dict[str, Any]:
 
 def plan(
     ledger: Ledger,
-    nodes: Iterable[str | dict[str, Any]],
+    nodes: Iterable[Any],
     edges: Iterable[tuple[Any, ...]] = (),
     *,
     policy: FailurePolicy = FailurePolicy.SKIP_DOWNSTREAM,
     timeout: int | None = None,
 ) -> DagPlan:
-    """edges: (parent, child) or (parent, child, condition), by name."""
+    """nodes: names, or what `node` makes. edges: (parent, child) or (parent, child, condition), by name."""
     described = [{"name": n} if isinstance(n, str) else n for n in nodes]
     index = {n["name"]: position for position, n in enumerate(described)}
     return DagPlan(
@@ -101,27 +100,35 @@ class Runs:
 
     def begin(self, identities: Sequence[bytes]) -> None:
         """Have a worker claim them."""
-        self.ledger.connection.execute(_BEGIN, {"ids": postgres.uuids(identities), "token": EPOCH << 32})
+        parameters = {"ids": postgres.uuids(identities), "scheduled": scheduled_of(identities)}
+        self.ledger.connection.execute(_BEGIN, {**parameters, "token": EPOCH << 32})
 
     def finish(self, ends: Mapping[bytes, Any]) -> set[bytes]:
         """End attempts that have begun: id → a Status, or a result of a success (any other value)."""
-        made = [self._end(identity, how) for identity, how in sorted(ends.items())]
-        written, _ = finish_of_runs(self.ledger.connection, made, worker_id=WORKER)
+        written, _ = finish_of_runs(self.ledger.connection, self.ends(ends), worker_id=WORKER)
         return written
 
-    def _end(self, identity: bytes, how: Any) -> Finish:
-        target = how if isinstance(how, Status) else Status.COMPLETED
-        row = self.ledger.row(identity)
+    def ends(self, ends: Mapping[bytes, Any]) -> list[Finish]:
+        """What a worker would write of attempts that have begun."""
+        ordered = sorted(ends)
+        parameters = {"ids": postgres.uuids(ordered), "scheduled": scheduled_of(ordered)}
+        rows = self.ledger.connection.cursor(binary=True).execute(_BEGUN, parameters).fetchall()
+        begun = {identity: (token, attempt) for identity, token, attempt in rows}
         now = self.ledger.now_us()
+        return [self._end(identity, ends[identity], *begun[identity], now) for identity in ordered]
+
+    def _end(self, identity: bytes, how: Any, token: int, attempt: int, now: int) -> Finish:
+        target = how if isinstance(how, Status) else Status.COMPLETED
         return Finish(
             id=identity,
-            token=row["token"],
-            attempt=row["attempt"],
+            token=token,
+            attempt=attempt,
             target=target,
             outcome=Outcome.SUCCEEDED if target is Status.COMPLETED else Outcome.FAILED,
             due_us=now,
             started_us=now,
             finished_us=now,
+            delay_us=0 if target is Status.RETRYING else None,
             result=None if isinstance(how, Status) else json.dumps(how).encode(),
             error=b'{"type": "ValueError", "message": "no"}' if target is Status.DEAD_LETTER else None,
             fingerprint=b"ValueError: no" if target is Status.DEAD_LETTER else None,
@@ -142,13 +149,6 @@ class Runs:
         self.begin(list(ends))
         assert self.finish(ends) == set(ends)
 
-    def skip(self, identities: Sequence[bytes]) -> None:
-        """Executions end as skipped, as the dispatcher does it."""
-        query = "UPDATE executions SET status = 8, wake_at = NULL WHERE id = ANY(%s)"
-        with self.ledger.connection.transaction():
-            self.ledger.connection.execute(query, (postgres.uuids(identities),))
-            settle(self.ledger.connection, sorted(identities))
-
     def states(self, run: bytes) -> dict[str, str]:
         """name → the state's word."""
         rows = self.nodes(run)
@@ -166,15 +166,17 @@ class Runs:
         return RunStatus(self.run(run)["status"]).word
 
 
+_BEGUN = """
+SELECT e.id, e.token, e.attempt FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+JOIN executions e ON e.scheduled_at = v.s AND e.id = v.id
+"""
+
 _BEGIN = """
 WITH u AS (
-    UPDATE executions SET status = 3, token = token + %(token)s, attempt = attempt + 1, worker_id = 1, wake_at = NULL
-    WHERE id = ANY(%(ids)s) RETURNING *
+    UPDATE executions e SET status = 3, token = e.token + %(token)s, attempt = e.attempt + 1, worker_id = 1,
+        wake_at = NULL
+    FROM unnest(%(ids)s, %(scheduled)s) v(id, s) WHERE e.scheduled_at = v.s AND e.id = v.id RETURNING e.*
 )
 INSERT INTO outstanding (execution_id, scheduled_at, worker_id, class, tenant_id, token, dispatched_at)
 SELECT id, scheduled_at, worker_id, class, tenant_id, token, clock_timestamp() FROM u
 """
-
-
-def name() -> str:
-    return "n" + secrets.token_hex(4)

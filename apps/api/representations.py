@@ -64,6 +64,7 @@ def execution(row: Execution) -> dict[str, Any]:
         "priority": row.priority,
         "class": ExecutionClass(row.class_index).word,
         "origin": Origin(row.origin).word,
+        "dag_run_id": None if row.dag_run_id is None else str(row.dag_run_id),
         "rerun_of": None if row.rerun_of is None else str(row.rerun_of),
         "idempotency_key": row.idempotency_key,
         "parameters": row.parameters,

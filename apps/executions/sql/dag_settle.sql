@@ -93,10 +93,12 @@ UPDATE {run_nodes} n SET
     items_skipped = v.items_skipped,
     execution_id = coalesce(v.execution::uuid, n.execution_id),
     released_at = CASE WHEN v.released THEN clock_timestamp() ELSE n.released_at END,
-    finished_at = CASE WHEN v.finished THEN clock_timestamp() END,
-    deadline_at = CASE WHEN v.released AND n.approval ->> 'timeout_seconds' IS NOT NULL
-        THEN clock_timestamp() + (n.approval ->> 'timeout_seconds')::float8 * interval '1 second' END,
-    error = v.error::jsonb
+    finished_at = CASE WHEN v.finished THEN clock_timestamp() ELSE n.finished_at END,
+    deadline_at = CASE
+        WHEN v.finished THEN NULL
+        WHEN v.released THEN clock_timestamp() + (n.approval ->> 'timeout_seconds')::float8 * interval '1 second'
+        ELSE n.deadline_at END,
+    error = coalesce(v.error::jsonb, n.error)
 FROM unnest(%(runs)s, %(nodes)s, %(states)s, %(open)s, %(succeeded)s, %(failed)s, %(skipped)s, %(errors)s, %(items)s,
     %(items_open)s, %(items_succeeded)s, %(items_failed)s, %(items_skipped)s, %(executions)s, %(released)s::bool[],
     %(finished)s::bool[], %(told)s)
