@@ -34,7 +34,7 @@ def plan(
     timeout: int | None = None,
 ) -> DagPlan:
     """nodes: names, or what `node` makes. edges: (parent, child) or (parent, child, condition), by name."""
-    described = [{"name": n} if isinstance(n, str) else n for n in nodes]
+    described: list[dict[str, Any]] = [{"name": n} if isinstance(n, str) else n for n in nodes]
     index = {n["name"]: position for position, n in enumerate(described)}
     return DagPlan(
         dag_id=ids.new_uuid7(3),
