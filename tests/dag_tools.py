@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from apps.executions import ids
+from apps.executions import ids, store
 from apps.executions.dags.completion import finish_of_runs
 from apps.executions.dags.plan import DagPlan, FailurePolicy, NodeKind, PlannedEdge, PlannedNode, TriggerRule
 from apps.executions.dags.start import start_run
@@ -133,6 +133,13 @@ class Runs:
             error=b'{"type": "ValueError", "message": "no"}' if target is Status.DEAD_LETTER else None,
             fingerprint=b"ValueError: no" if target is Status.DEAD_LETTER else None,
         )
+
+    def take_back(self, identities: Sequence[bytes]) -> None:
+        """What the watchdog does with what a dead worker held: those of them that have not ended wait again."""
+        parameters = {"ids": postgres.uuids(identities), "scheduled": scheduled_of(identities)}
+        rows = self.ledger.connection.cursor(binary=True).execute(_BEGUN, parameters).fetchall()
+        taken = [(identity, token) for identity, token, _ in rows]
+        store.reclaim(self.ledger.connection, taken, reason="its worker died", actor="test")
 
     def end(self, run: bytes, **how: Any) -> None:
         """Run what waits of these nodes to its end: name → a Status or a result; items as `{item: …}` in `name`."""

@@ -78,3 +78,10 @@ def test_fail_all_cancels_what_has_not_run(runs: Runs) -> None:
     runs.end(run, a=Status.DEAD_LETTER)
     assert runs.states(run) == {"a": "failed", "b": "cancelled", "c": "upstream_failed", "d": "cancelled"}
     assert runs.status(run) == "failed"
+
+
+def test_the_last_failure_under_fail_all_fails_the_run_too(runs: Runs) -> None:
+    run = runs.start(plan(runs.ledger, "ab", [("a", "b")], policy=FailurePolicy.FAIL_ALL))
+    runs.end(run, a=1)
+    runs.end(run, b=Status.DEAD_LETTER)
+    assert runs.status(run) == "failed"

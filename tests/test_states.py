@@ -270,7 +270,7 @@ def _mark(found: RunStore, run: bytes, one: Settled) -> Any:
 
 def _release_again(found: RunStore, run: bytes, one: Settled) -> Any:
     [node] = found.nodes([(run, 0)])
-    return found.release([node], {run: ids.milliseconds(run)})
+    return found.write([], [], [node], {})
 
 
 S = Status
@@ -293,7 +293,7 @@ WAYS = {
     ),
     "approve": Driven("answer_approval", _of_run(_answer(approved=True)), {S.WAITING: S.COMPLETED}),
     "reject": Driven("answer_approval", _of_run(_answer(approved=False)), {S.WAITING: S.CANCELLED}),
-    "release a node": Driven("insert_of_runs", _of_run(_release_again), {}),
+    "release a node": Driven("write_runs", _of_run(_release_again), {}),
     "hydrate": Driven(
         "hydrate",
         lambda g, i: g.hydrate(ids.day(i)),

@@ -22,11 +22,8 @@ MOST_ITEMS = 10_000
 class Source(Protocol):
     """Where runs are read from."""
 
-    def nodes(self, keys: Iterable[Key]) -> list[Node]:
-        """These nodes."""
-
-    def edges_below(self, keys: Iterable[Key], depth: int) -> list[Edge]:
-        """The open edges out of these nodes and of what is up to `depth` levels below them."""
+    def edges_below(self, keys: Iterable[Key], depth: int) -> tuple[list[Edge], list[Node]]:
+        """The open edges out of these nodes and of what is up to `depth` levels below them, and where they lead."""
 
     def results(self, keys: Iterable[Key]) -> dict[Key, Any]:
         """The results of these nodes."""
@@ -48,6 +45,7 @@ class Propagation:
     """Runs of which a failure stops everything."""
     _frontier: list[Node] = field(default_factory=list)
     _known: dict[Key, list[Edge]] = field(default_factory=dict)
+    _below: dict[Key, Node] = field(default_factory=dict)
     _depth: int = 0
 
     def end(self, node: Node, state: NodeState, error: dict[str, Any] | None = None) -> None:
@@ -127,12 +125,11 @@ class Propagation:
 
     def _follow(self, ended: list[Node]) -> None:
         edges = self._edges(ended)
-        self._load({(edge.run, edge.child) for edge in edges})
         states = {node.key: node.state for node in ended}
         results = self._results(edges, states)
         ready: dict[Key, Node] = {}
         for edge in edges:
-            child = self.nodes[edge.run, edge.child]
+            child = self._child(edge)
             outcome, error = self._judge(edge, states[edge.run, edge.parent], results)
             self.edges.append(EdgeWrite(edge.run, edge.parent, edge.child, NO_ITEM, outcome, error))
             child.counts = child.counts.plus(outcome)
@@ -145,7 +142,8 @@ class Propagation:
     def _edges(self, ended: list[Node]) -> list[Edge]:
         missing = [node.key for node in ended if node.key not in self._known]
         if missing:
-            found = self.source.edges_below(missing, self._depth)
+            found, children = self.source.edges_below(missing, self._depth)
+            self._below.update((node.key, node) for node in children if node.key not in self._below)
             self._depth = 2 * self._depth or 1
             fresh: dict[Key, list[Edge]] = {key: [] for key in missing}
             for edge in found:
@@ -154,10 +152,11 @@ class Propagation:
             self._known = {**fresh, **self._known}
         return [edge for node in ended for edge in self._known[node.key]]
 
-    def _load(self, keys: set[Key]) -> None:
-        missing = keys - self.nodes.keys()
-        if missing:
-            self.nodes.update((node.key, node) for node in self.source.nodes(sorted(missing)))
+    def _child(self, edge: Edge) -> Node:
+        key = edge.run, edge.child
+        if key not in self.nodes:
+            self.nodes[key] = self._below[key]
+        return self.nodes[key]
 
     def _results(self, edges: list[Edge], states: Mapping[Key, NodeState]) -> dict[Key, Any]:
         asked = {(e.run, e.parent) for e in edges if e.condition and states[e.run, e.parent] not in _UNASKED}

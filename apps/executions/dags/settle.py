@@ -48,10 +48,9 @@ def settle(connection: psycopg.Connection, identities: Sequence[bytes]) -> Outco
 
 
 def _settle_day(store: RunStore, identities: list[bytes], outcome: Outcome) -> list[bytes]:
-    resting = store.settled(identities)
+    resting, runs = store.enter(identities)
     if not resting:
         return []
-    runs = store.lock({one.run for one in resting})
     resting = _without_retried(store, runs, resting, outcome)
     work = Propagation(runs, _Reader(store))
     _enter(store, work, resting)
@@ -122,26 +121,21 @@ TIMED_OUT = {"type": "RunTimeout", "message": "timeout: its run was over its tim
 
 def write(store: RunStore, work: Propagation, outcome: Outcome) -> list[bytes]:
     """Write all that was decided; returns executions that were ended by it, which are to be settled in turn."""
-    starts = {run: ids.milliseconds(run) for run in work.runs}
-    made = store.release(work.released, starts)
-    store.write_edges(work.edges)
-    store.write_nodes(list(work.nodes.values()))
-    closed = work.closed
-    ended: list[bytes] = []
     if work.stopped:
-        ended = _stop(store, work, closed, outcome)
-    if closed:
-        outcome.ended += store.close_nodes(closed)
+        store.stop(work.stopped, ending=RunStatus.FAILED)
+    made, ended = store.write(work.edges, list(work.nodes.values()), work.released, work.closed)
+    outcome.ended += ended
+    over = _stop(store, work, outcome) if work.stopped else []
     tenants = [work.runs[node.run].tenant_id for node in work.released for _ in range(node.items or 1)]
     outcome.changed += zip(tenants, made, strict=True)
     outcome.released += len(made)
-    return ended
+    return over
 
 
-def _stop(store: RunStore, work: Propagation, closed: dict[bytes, int], outcome: Outcome) -> list[bytes]:
-    store.stop(work.stopped, ending=RunStatus.FAILED)
-    for run, count in store.end_pending_nodes(work.stopped, state=NodeState.CANCELLED).items():
-        closed[run] = closed.get(run, 0) + count
+def _stop(store: RunStore, work: Propagation, outcome: Outcome) -> list[bytes]:
+    closed = store.end_pending_nodes(work.stopped, state=NodeState.CANCELLED)
+    if closed:
+        outcome.ended += store.close_nodes(closed)
     asked = store.stop_executions(work.stopped, actor=_ACTOR, reason=_STOPPED)
     outcome.changed += [(tenant, identity) for identity, _, tenant in asked]
     return [identity for identity, status, _ in asked if status == Status.CANCELLED]
@@ -152,7 +146,6 @@ class _Reader:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self.nodes = store.nodes
         self.edges_below = store.edges_below
         self.results = store.results
         self._listed: dict[Key, object] = {}

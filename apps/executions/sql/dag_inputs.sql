@@ -2,7 +2,7 @@
 -- Which nodes stand before these nodes of runs.
 SELECT d.run_id, d.child, d.parent
 FROM unnest(%(runs)s, %(nodes)s) v(run, node)
-JOIN {task_dependencies} d ON d.run_id = v.run AND d.child = v.node AND d.item < 0
+JOIN {task_dependencies} d ON d.run_id = v.run AND d.child + 0 = v.node AND d.item < 0
 
 -- name: answers_of
 -- What nodes are called, where they are, and what they have come to.

@@ -1,12 +1,17 @@
--- name: settled_executions
--- Which of these executions belong to a run and rest: what their nodes have to hear of.
-SELECT e.id, e.dag_run_id, e.dag_node, e.dag_item, e.dag_generation, e.status
+-- name: enter_runs
+-- Which of these executions belong to a run and rest, and their runs, locked in the order of their ids: whoever changes
+-- nodes or edges holds this lock.
+SELECT e.id, e.dag_run_id, e.dag_node, e.dag_item, e.dag_generation, e.status,
+    r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused
 FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
-WHERE CASE WHEN e.dag_run_id IS NOT NULL AND e.status IN {IN_RESTING} THEN true END
+JOIN {dag_runs} r ON r.id = e.dag_run_id AND r.scheduled_at = e.scheduled_at
+WHERE CASE WHEN e.status IN {IN_RESTING} THEN true END
+ORDER BY r.id, e.id
+FOR UPDATE OF r
 
 -- name: lock_runs
--- Runs, locked in the order of their ids: whoever changes nodes or edges holds this lock.
+-- Runs, locked likewise.
 SELECT r.id, r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused
 FROM {dag_runs} r WHERE r.id = ANY(%(runs)s) ORDER BY r.id FOR UPDATE
 
@@ -46,8 +51,21 @@ SELECT n.run_id, n.node, n.kind, n.rule, n.state, n.generation, n.open, n.succee
 FROM unnest(%(runs)s, %(nodes)s) v(run, node)
 JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
 
+-- name: edges_of
+-- Edges that have brought nothing yet, out of these nodes, and the nodes that they lead to. OFFSET keeps the planner,
+-- which thinks of every day as empty, from reading the run's nodes first.
+SELECT d.parent, d.condition, d.run_id, d.child, n.kind, n.rule, n.state, n.generation, n.open,
+    n.succeeded, n.failed, n.skipped, n.errors, n.items, n.items_open, n.items_succeeded, n.items_failed, n.items_skipped,
+    n.map_over
+FROM unnest(%(runs)s, %(nodes)s) v(run, node)
+CROSS JOIN LATERAL (
+    SELECT d.run_id, d.parent, d.child, d.condition FROM {task_dependencies} d
+    WHERE d.run_id = v.run AND d.parent = v.node AND d.item < 0 AND d.outcome IS NULL
+    OFFSET 0) d
+JOIN {run_nodes} n ON n.run_id = d.run_id AND n.node = d.child
+
 -- name: edges_below
--- Edges that have brought nothing yet, out of these nodes and out of what is below them, so many levels deep.
+-- The same of these nodes and of what is below them, so many levels deep.
 WITH RECURSIVE down(run, node, depth) AS (
     SELECT v.run, v.node, 0 FROM unnest(%(runs)s, %(nodes)s) v(run, node)
     UNION
@@ -55,9 +73,15 @@ WITH RECURSIVE down(run, node, depth) AS (
     FROM down JOIN {task_dependencies} d ON d.run_id = down.run AND d.parent = down.node
     WHERE down.depth < %(depth)s AND d.item < 0
 )
-SELECT DISTINCT ON (d.run_id, d.parent, d.child) d.run_id, d.parent, d.child, d.condition
-FROM down JOIN {task_dependencies} d ON d.run_id = down.run AND d.parent = down.node
-WHERE d.item < 0 AND d.outcome IS NULL
+SELECT DISTINCT ON (d.run_id, d.parent, d.child) d.parent, d.condition, d.run_id, d.child, n.kind, n.rule, n.state, n.generation, n.open,
+    n.succeeded, n.failed, n.skipped, n.errors, n.items, n.items_open, n.items_succeeded, n.items_failed, n.items_skipped,
+    n.map_over
+FROM down
+CROSS JOIN LATERAL (
+    SELECT d.run_id, d.parent, d.child, d.condition FROM {task_dependencies} d
+    WHERE d.run_id = down.run AND d.parent = down.node AND d.item < 0 AND d.outcome IS NULL
+    OFFSET 0) d
+JOIN {run_nodes} n ON n.run_id = d.run_id AND n.node = d.child
 
 -- name: open_items
 -- Which of these items of mapped nodes have not been counted yet.
@@ -77,34 +101,56 @@ SELECT n.run_id, n.node, CASE
 FROM unnest(%(runs)s, %(nodes)s) v(run, node)
 JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
 
--- name: write_edges
--- What edges have brought; only the first word about one counts.
-UPDATE {task_dependencies} d SET outcome = v.outcome, error = v.error::jsonb
-FROM unnest(%(runs)s, %(parents)s, %(children)s, %(items)s, %(outcomes)s, %(errors)s)
-    v(run, parent, child, item, outcome, error)
-WHERE d.run_id = v.run AND d.parent = v.parent AND d.child = v.child AND d.item = v.item AND d.outcome IS NULL
-
--- name: write_nodes
--- Counts and states of nodes, whose runs the caller has locked.
-UPDATE {run_nodes} n SET
-    state = v.state,
-    open = v.open, succeeded = v.succeeded, failed = v.failed, skipped = v.skipped, errors = v.errors,
-    items = v.items, items_open = v.items_open, items_succeeded = v.items_succeeded, items_failed = v.items_failed,
-    items_skipped = v.items_skipped,
-    execution_id = coalesce(v.execution::uuid, n.execution_id),
-    released_at = CASE WHEN v.released THEN clock_timestamp() ELSE n.released_at END,
-    finished_at = CASE WHEN v.finished THEN clock_timestamp() ELSE n.finished_at END,
-    deadline_at = CASE
-        WHEN v.finished THEN NULL
-        WHEN v.released THEN clock_timestamp() + (n.approval ->> 'timeout_seconds')::float8 * interval '1 second'
-        ELSE n.deadline_at END,
-    error = coalesce(v.error::jsonb, n.error)
-FROM unnest(%(runs)s, %(nodes)s, %(states)s, %(open)s, %(succeeded)s, %(failed)s, %(skipped)s, %(errors)s, %(items)s,
-    %(items_open)s, %(items_succeeded)s, %(items_failed)s, %(items_skipped)s, %(executions)s, %(released)s::bool[],
-    %(finished)s::bool[], %(told)s)
-    v(run, node, state, open, succeeded, failed, skipped, errors, items, items_open, items_succeeded, items_failed,
-      items_skipped, execution, released, finished, error)
-WHERE n.run_id = v.run AND n.node = v.node
+-- name: write_runs
+-- All that a transaction has decided about runs that it has locked. e: what edges have brought, of which only the first
+-- word counts; n: counts and states of nodes; x: executions of released nodes: all that they are is in their node and
+-- their run. Answers with how many nodes of each run are not final.
+WITH e AS (
+    UPDATE {task_dependencies} d SET outcome = v.outcome, error = v.error::jsonb
+    FROM unnest(%(edge_runs)s, %(parents)s, %(children)s, %(edge_items)s, %(outcomes)s, %(edge_errors)s)
+        v(run, parent, child, item, outcome, error)
+    WHERE d.run_id = v.run AND d.parent = v.parent AND d.child = v.child AND d.item = v.item AND d.outcome IS NULL
+), n AS (
+    UPDATE {run_nodes} n SET
+        state = v.state,
+        open = v.open, succeeded = v.succeeded, failed = v.failed, skipped = v.skipped, errors = v.errors,
+        items = v.items, items_open = v.items_open, items_succeeded = v.items_succeeded,
+        items_failed = v.items_failed, items_skipped = v.items_skipped,
+        execution_id = coalesce(v.execution::uuid, n.execution_id),
+        released_at = CASE WHEN v.released THEN clock_timestamp() ELSE n.released_at END,
+        finished_at = CASE WHEN v.finished THEN clock_timestamp() ELSE n.finished_at END,
+        deadline_at = CASE
+            WHEN v.finished THEN NULL
+            WHEN v.released THEN clock_timestamp() + (n.approval ->> 'timeout_seconds')::float8 * interval '1 second'
+            ELSE n.deadline_at END,
+        error = coalesce(v.error::jsonb, n.error)
+    FROM unnest(%(runs)s, %(nodes)s, %(states)s, %(open)s, %(succeeded)s, %(failed)s, %(skipped)s, %(errors)s,
+        %(items)s, %(items_open)s, %(items_succeeded)s, %(items_failed)s, %(items_skipped)s, %(executions)s,
+        %(released)s::bool[], %(finished)s::bool[], %(told)s)
+        v(run, node, state, open, succeeded, failed, skipped, errors, items, items_open, items_succeeded,
+          items_failed, items_skipped, execution, released, finished, error)
+    WHERE n.run_id = v.run AND n.node = v.node
+), x AS (
+    INSERT INTO {executions} (id, scheduled_at, run_at, wake_at, nominal_at, tenant_id, task_id, task_version_id,
+        max_attempts, status, hold, class, priority, origin, overlap, idempotency_key, queue_seconds, dag_run_id,
+        dag_node, dag_item, dag_generation)
+    SELECT v.id, r.scheduled_at, greatest(r.run_at, clock_timestamp()),
+        CASE WHEN n.approval IS NULL THEN greatest(r.run_at, clock_timestamp()) END,
+        r.nominal_at, r.tenant_id, n.task_id, n.version_id, n.max_attempts,
+        CASE WHEN n.approval IS NULL THEN {SCHEDULED} ELSE {WAITING} END, {HOLD_NONE},
+        CASE WHEN n.priority <= 3 THEN 0 WHEN n.priority <= 7 THEN 1 ELSE 2 END, n.priority, {ORIGIN_DAG},
+        {OVERLAP_ALLOW_ALL},
+        r.id || '/' || n.node_id || coalesce('[' || v.item || ']', '')
+            || CASE WHEN n.generation > 1 THEN '#' || n.generation ELSE '' END,
+        n.queue_seconds, r.id, n.node, v.item, n.generation
+    FROM unnest(%(made)s, %(made_runs)s, %(made_nodes)s, %(made_items)s) v(id, run, node, item)
+    JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
+    JOIN {dag_runs} r ON r.id = v.run
+)
+UPDATE {dag_runs} r SET open_nodes = r.open_nodes - v.count, version = r.version + 1
+FROM unnest(%(closed_runs)s, %(closed)s) v(run, count)
+WHERE r.id = v.run
+RETURNING r.id, r.open_nodes
 
 -- name: insert_items
 -- The items of mapped nodes that have been sized: each is an edge of its node to itself, counted once when it ends.
@@ -113,31 +159,6 @@ SELECT n.scheduled_at, n.run_id, n.node, n.node, i
 FROM unnest(%(runs)s, %(nodes)s, %(counts)s) v(run, node, count)
 JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
 CROSS JOIN generate_series(0, v.count - 1) i
-
--- name: insert_of_runs
--- Executions of released nodes: all that they are is in their node and their run.
-INSERT INTO {executions} (id, scheduled_at, run_at, wake_at, nominal_at, tenant_id, task_id, task_version_id,
-    max_attempts, status, hold, class, priority, origin, overlap, idempotency_key, queue_seconds, dag_run_id, dag_node,
-    dag_item, dag_generation)
-SELECT v.id, r.scheduled_at, greatest(r.run_at, clock_timestamp()),
-    CASE WHEN n.approval IS NULL THEN greatest(r.run_at, clock_timestamp()) END,
-    r.nominal_at, r.tenant_id, n.task_id, n.version_id, n.max_attempts,
-    CASE WHEN n.approval IS NULL THEN {SCHEDULED} ELSE {WAITING} END, {HOLD_NONE},
-    CASE WHEN n.priority <= 3 THEN 0 WHEN n.priority <= 7 THEN 1 ELSE 2 END, n.priority, {ORIGIN_DAG},
-    {OVERLAP_ALLOW_ALL},
-    r.id || '/' || n.node_id || coalesce('[' || v.item || ']', '')
-        || CASE WHEN n.generation > 1 THEN '#' || n.generation ELSE '' END,
-    n.queue_seconds, r.id, n.node, v.item, n.generation
-FROM unnest(%(ids)s, %(runs)s, %(nodes)s, %(items)s) v(id, run, node, item)
-JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
-JOIN {dag_runs} r ON r.id = v.run
-
--- name: close_nodes
--- So many nodes of these runs have become final. Answers with runs of which none is left.
-UPDATE {dag_runs} r SET open_nodes = r.open_nodes - v.count, version = r.version + 1
-FROM unnest(%(runs)s, %(counts)s) v(run, count)
-WHERE r.id = v.run
-RETURNING r.id, r.open_nodes
 
 -- name: end_runs
 -- Runs of which every node is final end as their nodes did, or as whoever stopped them said.

@@ -11,7 +11,7 @@ from apps.executions.dags.plan import FailurePolicy, NodeKind, TriggerRule
 from apps.executions.dags.rows import Edge, EdgeWrite, Key, Node, Run, Settled
 from apps.executions.dags.rules import Counts
 from apps.executions.dags.states import NodeState, RunStatus
-from apps.executions.store.statements import fetch, fetch_ids, named_sql, scheduled_of
+from apps.executions.store.statements import fetch_ids, named_sql, scheduled_of
 from chronoweb.runtime.postgres import PackedArray, int2s, int8s, texts, uuids
 
 
@@ -31,20 +31,15 @@ class RunStore:
         """Run a statement of one day."""
         self._connection.execute(named_sql(query, self._day), dict(parameters))
 
-    def settled(self, identities: Sequence[bytes]) -> list[Settled]:
-        """Which of these executions belong to runs and rest."""
-        parameters = {"ids": uuids(identities), "scheduled": scheduled_of(identities)}
-        return fetch(self._connection, Settled, named_sql("settled_executions", self._day), parameters)
+    def enter(self, identities: Sequence[bytes]) -> tuple[list[Settled], dict[bytes, Run]]:
+        """Which of these executions belong to runs and rest; and their runs, locked until the transaction ends."""
+        rows = self.rows("enter_runs", {"ids": uuids(identities), "scheduled": scheduled_of(identities)})
+        return [Settled(*row[:6]) for row in rows], {row[1]: _run(row[1], *row[6:]) for row in rows}
 
     def lock(self, runs: Iterable[bytes]) -> dict[bytes, Run]:
         """These runs, locked until the transaction ends."""
         rows = self.rows("lock_runs", {"runs": uuids(sorted(set(runs)))})
-        return {
-            run: Run(
-                run, tenant, RunStatus(status), RunStatus(ending) if ending else None, FailurePolicy(policy), paused
-            )
-            for run, tenant, status, ending, policy, paused in rows
-        }
+        return {row[0]: _run(*row) for row in rows}
 
     def give_fresh_budgets(self, dead: Sequence[Settled]) -> set[bytes]:
         """Send what is out of attempts for the first time round again; returns which."""
@@ -59,9 +54,12 @@ class RunStore:
         """These nodes."""
         return [_node(*row) for row in self.rows("nodes_of", keys_of(list(keys)))]
 
-    def edges_below(self, keys: Iterable[Key], depth: int) -> list[Edge]:
-        """The open edges out of these nodes and of what is up to `depth` levels below them."""
-        return [Edge(*row) for row in self.rows("edges_below", {**keys_of(list(keys)), "depth": depth})]
+    def edges_below(self, keys: Iterable[Key], depth: int) -> tuple[list[Edge], list[Node]]:
+        """The open edges out of these nodes and of what is up to `depth` levels below them, and where they lead."""
+        given = keys_of(list(keys))
+        rows = self.rows("edges_below", {**given, "depth": depth}) if depth else self.rows("edges_of", given)
+        edges = [Edge(row[2], row[0], row[3], row[1]) for row in rows]
+        return edges, [_node(*row) for row in {(row[2], row[3]): row[2:] for row in rows}.values()]
 
     def open_items(self, items: Sequence[tuple[bytes, int, int]]) -> set[tuple[bytes, int, int]]:
         """Which of these (run, node, item) have not been counted."""
@@ -84,61 +82,31 @@ class RunStore:
         rows = self.rows("runs_for_references", {"runs": uuids(sorted(set(runs)))})
         return {run: (parameters, nominal) for run, parameters, nominal in rows}
 
-    def write_edges(self, edges: Sequence[EdgeWrite]) -> None:
-        if not edges:
-            return
-        parameters = {
-            "runs": uuids([e.run for e in edges]),
-            "parents": int8s([e.parent for e in edges]),
-            "children": int8s([e.child for e in edges]),
-            "items": int8s([e.item for e in edges]),
-            "outcomes": int2s([e.outcome for e in edges]),
-            "errors": _documents([e.error for e in edges]),
-        }
-        self.execute("write_edges", parameters)
+    def write(
+        self, edges: Sequence[EdgeWrite], nodes: Sequence[Node], released: Sequence[Node], closed: Mapping[bytes, int]
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Write what was decided; returns the ids of new executions, and the runs that have ended.
 
-    def write_nodes(self, nodes: Sequence[Node]) -> None:
-        if not nodes:
-            return
-        parameters = {
-            **keys_of([n.key for n in nodes]),
-            "states": int2s([n.state for n in nodes]),
-            **{name: int8s([getattr(n.counts, name) for n in nodes]) for name in Counts._fields},
-            **{f"items_{name}": int8s([getattr(n.item_counts, name) for n in nodes]) for name in _ITEM_FIELDS},
-            "items": int8s([n.items for n in nodes]),
-            "items_failed": int8s([n.item_counts.failed + n.item_counts.errors for n in nodes]),
-            "executions": texts([n.execution.hex().encode() if n.execution else None for n in nodes]),
-            "released": [n.released for n in nodes],
-            "finished": [n.finished for n in nodes],
-            "told": _documents([n.error for n in nodes]),
-        }
-        self.execute("write_nodes", parameters)
-
-    def release(self, nodes: Sequence[Node], run_ms: Mapping[bytes, int]) -> list[bytes]:
-        """Make executions of released nodes, one each or one for each item; returns their ids."""
-        places = [(node, item) for node in nodes for item in (range(node.items) if node.items else (None,))]
-        if not places:
-            return []
-        identities = ids.new_ids(run_ms[node.run] for node, _ in places)
-        for (node, item), identity in zip(places, identities, strict=True):
+        released: nodes of which an execution is made, or one for each item. closed: how many nodes of each run have
+        become final.
+        """
+        places = [(node, item) for node in released for item in (range(node.items) if node.items else (None,))]
+        made = ids.new_ids(ids.milliseconds(node.run) for node, _ in places)
+        for (node, item), identity in zip(places, made, strict=True):
             if item is None:
                 node.execution = identity
-        parameters = keys_of([node.key for node, _ in places]) | {
-            "ids": uuids(identities),
-            "items": int8s([item for _, item in places]),
-        }
-        self.execute("insert_of_runs", parameters)
-        mapped = [node for node in nodes if node.items]
+        left = self.rows("write_runs", _edges(edges) | _nodes(nodes) | _made(made, places) | _closed(closed))
+        mapped = [node for node in released if node.items]
         if mapped:
             parameters = keys_of([node.key for node in mapped]) | {"counts": int8s([node.items for node in mapped])}
             self.execute("insert_items", parameters)
-        return identities
+        return made, self._end([run for run, count in left if count == 0])
 
     def close_nodes(self, closed: Mapping[bytes, int]) -> list[bytes]:
-        """So many nodes of each run are final; runs of which none is left end. Returns those."""
-        ordered = sorted(closed)
-        parameters = {"runs": uuids(ordered), "counts": int8s([closed[run] for run in ordered])}
-        over = [run for run, left in self.rows("close_nodes", parameters) if left == 0]
+        """So many nodes of each run have become final; returns the runs that have ended."""
+        return self.write([], [], [], closed)[1]
+
+    def _end(self, over: Sequence[bytes]) -> list[bytes]:
         return [row[0] for row in self.rows("end_runs", {"runs": uuids(over)})] if over else []
 
     def stop(self, runs: Iterable[bytes], *, ending: RunStatus) -> list[bytes]:
@@ -163,7 +131,51 @@ class RunStore:
         return [(identity, status, tenant) for identity, status, tenant in self.rows("stop_executions", parameters)]
 
 
-_ITEM_FIELDS = ("open", "succeeded", "skipped")
+def _edges(edges: Sequence[EdgeWrite]) -> dict[str, Any]:
+    return {
+        "edge_runs": uuids([e.run for e in edges]),
+        "parents": int8s([e.parent for e in edges]),
+        "children": int8s([e.child for e in edges]),
+        "edge_items": int8s([e.item for e in edges]),
+        "outcomes": int2s([e.outcome for e in edges]),
+        "edge_errors": _documents([e.error for e in edges]),
+    }
+
+
+def _nodes(nodes: Sequence[Node]) -> dict[str, Any]:
+    return {
+        **keys_of([n.key for n in nodes]),
+        "states": int2s([n.state for n in nodes]),
+        **{name: int8s([getattr(n.counts, name) for n in nodes]) for name in Counts._fields},
+        "items": int8s([n.items for n in nodes]),
+        "items_open": int8s([n.item_counts.open for n in nodes]),
+        "items_succeeded": int8s([n.item_counts.succeeded for n in nodes]),
+        "items_failed": int8s([n.item_counts.failed + n.item_counts.errors for n in nodes]),
+        "items_skipped": int8s([n.item_counts.skipped for n in nodes]),
+        "executions": texts([n.execution.hex().encode() if n.execution else None for n in nodes]),
+        "released": [n.released for n in nodes],
+        "finished": [n.finished for n in nodes],
+        "told": _documents([n.error for n in nodes]),
+    }
+
+
+def _made(made: Sequence[bytes], places: Sequence[tuple[Node, int | None]]) -> dict[str, Any]:
+    return {
+        "made": uuids(made),
+        "made_runs": uuids([node.run for node, _ in places]),
+        "made_nodes": int8s([node.node for node, _ in places]),
+        "made_items": int8s([item for _, item in places]),
+    }
+
+
+def _closed(closed: Mapping[bytes, int]) -> dict[str, Any]:
+    ordered = sorted(closed)
+    return {"closed_runs": uuids(ordered), "closed": int8s([closed[run] for run in ordered])}
+
+
+def _run(run: bytes, tenant: bytes, status: int, ending: int | None, policy: int, paused: bool) -> Run:
+    stopped = None if ending is None else RunStatus(ending)
+    return Run(run, tenant, RunStatus(status), stopped, FailurePolicy(policy), paused)
 
 
 def keys_of(keys: Sequence[Key]) -> dict[str, PackedArray]:
