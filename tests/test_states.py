@@ -244,7 +244,8 @@ _AS_A_NODE = (
     "UPDATE executions SET dag_run_id = %(run)s, dag_node = 0, dag_generation = 1, max_attempts = 4,"
     " version = version + 1 WHERE id = %(id)s",
     "INSERT INTO run_nodes (scheduled_at, run_id, task_id, execution_id, version_id, node, open, max_attempts, kind,"
-    " rule, priority, state, node_id) SELECT scheduled_at, %(run)s, %(task)s, id, 1, 0, 0, 4, 0, 0, 5, 1, 'n'"
+    " rule, priority, state, node_id, parents)"
+    " SELECT scheduled_at, %(run)s, %(task)s, id, 1, 0, 0, 4, 0, 0, 5, 1, 'n', '{}'"
     " FROM executions WHERE id = %(id)s",
     "INSERT INTO dag_runs (id, scheduled_at, run_at, tenant_id, dag_id, dag_version_id, nodes, open_nodes,"
     " failure_policy, origin, actor, idempotency_key, parameters) SELECT %(run)s, scheduled_at, run_at, %(tenant)s,"

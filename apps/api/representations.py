@@ -87,6 +87,8 @@ def _reason(row: Execution, hold: Hold) -> str | None:
         }[hold]
     if row.error is not None and row.state in (Status.RETRYING, Status.DEAD_LETTER):
         return row.error.get("message") if isinstance(row.error, dict) else None
+    if row.state is Status.WAITING:
+        return "it waits for an answer"
     if row.cancel_requested_at is not None and row.finished_at is None:
         return "asked to stop"
     return None

@@ -1,5 +1,6 @@
 """Runs of DAGs, as Django sees them. They are written by the named SQL in sql/dag_*.sql, never through the ORM."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from apps.executions.dags.plan import FailurePolicy, NodeKind, TriggerRule
@@ -78,6 +79,7 @@ class RunNode(models.Model):
     priority = models.SmallIntegerField()
     state = models.SmallIntegerField(choices=[(s.value, s.word) for s in NodeState])
     node_id = models.TextField()
+    parents = ArrayField(models.IntegerField(), help_text="positions of the nodes right before it")
     map_over = models.TextField(null=True)
     approval = models.JSONField(null=True)
     error = models.JSONField(null=True, help_text="why it ended without running, or what a person noted")

@@ -5,6 +5,7 @@ table once. How many statements it takes does not depend on how many children th
 level, twice as deep each time, and mostly one level is enough.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -15,6 +16,8 @@ from apps.executions.dags.rows import NO_ITEM, Edge, EdgeWrite, Key, Node, Run
 from apps.executions.dags.rules import Counts, decide, outcome_of, state_of_items
 from apps.executions.dags.states import FINAL, EdgeOutcome, NodeState
 from chronoweb.runtime.errors import ChronowebError
+
+logger = logging.getLogger(__name__)
 
 MOST_ITEMS = 10_000
 
@@ -171,12 +174,13 @@ class Propagation:
         try:
             held = conditions.holds(edge.condition, results.get((edge.run, edge.parent)))
         except conditions.ConditionError as error:
-            return EdgeOutcome.ERROR, {
-                "type": "ConditionError",
-                "message": str(error),
-                "expression": error.expression,
-                "value": error.value,
-            }
+            said = {"type": "ConditionError", "message": str(error)}
+            return EdgeOutcome.ERROR, {**said, "expression": error.expression, "value": error.value}
+        except Exception as error:
+            # Whatever a condition does, it must not end the worker that judges it, and then the next one.
+            logger.exception("a condition could not be judged", extra={"action": "dag.condition_failed"})
+            message = f"{conditions.expression(edge.condition)}: {type(error).__name__}: {error}"
+            return EdgeOutcome.ERROR, {"type": "ConditionError", "message": message}
         return (EdgeOutcome.SUCCESS if held else EdgeOutcome.SKIPPED), None
 
 

@@ -1,7 +1,6 @@
 """A run begins: its plan is copied into the ledger, and what depends on nothing is released."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -78,7 +77,9 @@ def active_runs(connection: psycopg.Connection, *, dag_id: UUID) -> int:
 def _copy(connection: psycopg.Connection, plan: DagPlan, run: bytes) -> None:
     day = ids.day(run)
     where = {"run": UUID(bytes=run), "scheduled": ids.from_ms(ids.milliseconds(run))}
-    parents = Counter(edge.child for edge in plan.edges)
+    parents: dict[int, list[int]] = {node.index: [] for node in plan.nodes}
+    for edge in plan.edges:
+        parents[edge.child].append(edge.parent)
     nodes = plan.nodes
     connection.execute(
         named_sql("insert_nodes", day),
@@ -93,7 +94,7 @@ def _copy(connection: psycopg.Connection, plan: DagPlan, run: bytes) -> None:
             "priorities": int2s([n.priority for n in nodes]),
             "max_attempts": int8s([n.max_attempts for n in nodes]),
             "queue_seconds": int8s([n.queue_seconds for n in nodes]),
-            "open": int8s([parents[n.index] for n in nodes]),
+            "parents": texts([f"{{{','.join(map(str, parents[n.index]))}}}".encode() for n in nodes]),
             "map_over": texts([None if n.map_over is None else n.map_over.encode() for n in nodes]),
             "approvals": texts([_document(n.approval) for n in nodes]),
         },

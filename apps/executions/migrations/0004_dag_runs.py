@@ -1,5 +1,6 @@
 """Runs of DAGs: their tables, and which executions belong to one."""
 
+import django.contrib.postgres.fields
 import django.db.models.deletion
 from django.db import migrations, models
 
@@ -93,6 +94,14 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("node_id", models.TextField()),
+                        (
+                            "parents",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.IntegerField(),
+                                help_text="positions of the nodes right before it",
+                                size=None,
+                            ),
+                        ),
                         ("map_over", models.TextField(null=True)),
                         ("approval", models.JSONField(null=True)),
                         (

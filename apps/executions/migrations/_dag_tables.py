@@ -4,9 +4,8 @@ Primary keys begin with the run, so that a run is found by its id alone; its exe
 are in the partition of the same day. `executions_of_run` has entries for executions of runs only, and its columns
 never change: it costs other executions nothing and keeps updates HOT.
 
-The index by child is on an expression, so that only what asks for it in these words (`child + 0`) is planned with it:
-on a day that was never analysed it looks as good as the primary key, and a join of thousands would be read through
-once for each of its parents.
+No second index of edges or nodes begins with the run: on a day that was never analysed it looks as good as the primary
+key, and each edge would be sought among all of its run. So a node knows its parents itself.
 """
 
 EXTEND = """
@@ -83,13 +82,14 @@ CREATE TABLE run_nodes (
     priority smallint NOT NULL,
     state smallint NOT NULL DEFAULT 0 CONSTRAINT run_nodes_state_is_known CHECK (state BETWEEN 0 AND 6),
     node_id text NOT NULL,
+    parents integer[] NOT NULL,
     map_over text,
     approval jsonb,
     error jsonb,
     PRIMARY KEY (run_id, node, scheduled_at),
     CONSTRAINT run_nodes_counts CHECK (open >= 0 AND items_open >= 0)
 ) PARTITION BY RANGE (scheduled_at);
-CREATE UNIQUE INDEX run_nodes_named ON run_nodes (run_id, node_id, scheduled_at);
+CREATE UNIQUE INDEX run_nodes_named ON run_nodes (node_id, run_id, scheduled_at);
 CREATE INDEX run_nodes_active ON run_nodes (run_id) WHERE state = 1;
 CREATE INDEX run_nodes_deadline ON run_nodes (deadline_at) WHERE deadline_at IS NOT NULL;
 
@@ -104,7 +104,6 @@ CREATE TABLE task_dependencies (
     error jsonb,
     PRIMARY KEY (run_id, parent, child, item, scheduled_at)
 ) PARTITION BY RANGE (scheduled_at);
-CREATE INDEX task_dependencies_of_child ON task_dependencies (run_id, (child + 0));
 
 DO $$ DECLARE day text; low text; high text; parent text; BEGIN
     FOR day, low, high IN

@@ -1,8 +1,9 @@
 -- name: parents_of
 -- Which nodes stand before these nodes of runs.
-SELECT d.run_id, d.child, d.parent
+SELECT n.run_id, n.node, p.parent
 FROM unnest(%(runs)s, %(nodes)s) v(run, node)
-JOIN {task_dependencies} d ON d.run_id = v.run AND d.child + 0 = v.node AND d.item < 0
+JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
+CROSS JOIN unnest(n.parents) p(parent)
 
 -- name: answers_of
 -- What nodes are called, where they are, and what they have come to.

@@ -104,7 +104,7 @@ JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
 -- name: write_runs
 -- All that a transaction has decided about runs that it has locked. e: what edges have brought, of which only the first
 -- word counts; n: counts and states of nodes; x: executions of released nodes: all that they are is in their node and
--- their run. Answers with how many nodes of each run are not final.
+-- their run (OFFSET: not by way of all nodes of the run). Answers with how many nodes of each run are not final.
 WITH e AS (
     UPDATE {task_dependencies} d SET outcome = v.outcome, error = v.error::jsonb
     FROM unnest(%(edge_runs)s, %(parents)s, %(children)s, %(edge_items)s, %(outcomes)s, %(edge_errors)s)
@@ -117,7 +117,9 @@ WITH e AS (
         items = v.items, items_open = v.items_open, items_succeeded = v.items_succeeded,
         items_failed = v.items_failed, items_skipped = v.items_skipped,
         execution_id = coalesce(v.execution::uuid, n.execution_id),
-        released_at = CASE WHEN v.released THEN clock_timestamp() ELSE n.released_at END,
+        released_at = CASE WHEN v.released
+            THEN (SELECT greatest(r.run_at, clock_timestamp()) FROM {dag_runs} r WHERE r.id = v.run)
+            ELSE n.released_at END,
         finished_at = CASE WHEN v.finished THEN clock_timestamp() ELSE n.finished_at END,
         deadline_at = CASE
             WHEN v.finished THEN NULL
@@ -144,7 +146,7 @@ WITH e AS (
             || CASE WHEN n.generation > 1 THEN '#' || n.generation ELSE '' END,
         n.queue_seconds, r.id, n.node, v.item, n.generation
     FROM unnest(%(made)s, %(made_runs)s, %(made_nodes)s, %(made_items)s) v(id, run, node, item)
-    JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
+    CROSS JOIN LATERAL (SELECT * FROM {run_nodes} n WHERE n.run_id = v.run AND n.node = v.node OFFSET 0) n
     JOIN {dag_runs} r ON r.id = v.run
 )
 UPDATE {dag_runs} r SET open_nodes = r.open_nodes - v.count, version = r.version + 1
