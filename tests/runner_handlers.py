@@ -278,3 +278,15 @@ def deaf(context: TaskContext, *, path: str) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     note(path, str(os.getpid()))
     NEVER.wait()
+
+
+@task_handler("t.of_run")
+def of_run(context: TaskContext) -> dict[str, Any]:
+    """What a node of a run is told."""
+    return {
+        "parents": context.parents,
+        "states": context.parent_states,
+        "run": context.run,
+        "item": context.item,
+        "index": context.index,
+    }

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from apps.executions import ids, person_store, states, store
+from apps.executions.dags.rows import Settled
 from apps.executions.person_store import Move, Pending
 from apps.executions.rows import Finish, Note, RetryRoom
 from apps.executions.states import (
@@ -25,7 +26,8 @@ from apps.executions.states import (
     may,
     sources_of,
 )
-from chronoweb.runtime.postgres import instants, uuids
+from apps.executions.store.dags import RunStore
+from chronoweb.runtime.postgres import instants, int8s, uuids
 from tests.stack import EPOCH, Ledger, all_shards, ledger_on
 
 TOKEN = EPOCH << 32
@@ -232,8 +234,76 @@ def _release(ledger: Ledger, identity: bytes) -> Any:
     return store.release(ledger.connection, [identity], [TOKEN], worker_id=1)
 
 
+def _of_run(act: Callable[[RunStore, bytes, Settled], Any]) -> Callable[[Ledger, bytes], Any]:
+    """The execution is made the one node of a run first."""
+
+    def run(ledger: Ledger, identity: bytes) -> None:
+        run_id = ids.new_id(ids.milliseconds(identity))
+        where = {"run": run_id.hex(), "id": identity.hex(), "task": ledger.task.hex(), "tenant": ledger.tenant.hex()}
+        for query in _AS_A_NODE:
+            ledger.connection.execute(query, where)
+        with ledger.connection.transaction():
+            store_ = RunStore(ledger.connection, ids.day(identity))
+            act(store_, run_id, Settled(identity, run_id, 0, None, 1, ledger.status(identity)))
+
+    return run
+
+
+_AS_A_NODE = (
+    "UPDATE executions SET dag_run_id = %(run)s, dag_node = 0, dag_generation = 1, max_attempts = 4,"
+    " version = version + 1 WHERE id = %(id)s",
+    "INSERT INTO run_nodes (scheduled_at, run_id, task_id, execution_id, version_id, node, open, max_attempts, kind,"
+    " rule, priority, state, node_id, parents)"
+    " SELECT scheduled_at, %(run)s, %(task)s, id, 1, 0, 0, 4, 0, 0, 5, 1, 'n', '{}'"
+    " FROM executions WHERE id = %(id)s",
+    "INSERT INTO dag_runs (id, scheduled_at, run_at, tenant_id, dag_id, dag_version_id, nodes, open_nodes,"
+    " failure_policy, origin, actor, idempotency_key, parameters) SELECT %(run)s, scheduled_at, run_at, %(tenant)s,"
+    " %(run)s, 1, 1, 1, 0, 1, 'a', 'k', '{}' FROM executions WHERE id = %(id)s",
+)
+
+
+def _fence(found: RunStore, run: bytes, one: Settled) -> Any:
+    return found.rows("fence_executions", {"run": run.hex(), "nodes": int8s([0]), "actor": "a", "reason": "r"})
+
+
+def _answer(*, approved: bool) -> Callable[[RunStore, bytes, Settled], Any]:
+    def answer(found: RunStore, run: bytes, one: Settled) -> Any:
+        said = {"result": "1", "error": None, "actor": "a", "reason": "r"}
+        return found.rows("answer_approval", {"run": run.hex(), "node": 0, "approved": approved, **said})
+
+    return answer
+
+
+def _mark(found: RunStore, run: bytes, one: Settled) -> Any:
+    return found.rows("mark_completed", {"run": run.hex(), "node": 0, "actor": "a", "reason": "r"})
+
+
+def _release_again(found: RunStore, run: bytes, one: Settled) -> Any:
+    [node] = found.nodes([(run, 0)])
+    return found.write([], [], [node], {})
+
+
 S = Status
 WAYS = {
+    "a fresh budget": Driven(
+        "fresh_budget", _of_run(lambda s, _, one: s.give_fresh_budgets([one])), {S.DEAD_LETTER: S.SCHEDULED}
+    ),
+    "stop a run": Driven(
+        "stop_executions",
+        _of_run(lambda s, run, _: s.stop_executions([run], actor="a", reason="r")),
+        dict.fromkeys((S.SCHEDULED, S.PRELOADED, S.WAITING, S.RETRYING), S.CANCELLED),
+    ),
+    "clear a node": Driven(
+        "fence_executions",
+        _of_run(_fence),
+        dict.fromkeys(set(Status) - {S.COMPLETED, S.CANCELLED, S.SKIPPED}, S.CANCELLED),
+    ),
+    "mark a node": Driven(
+        "mark_completed", _of_run(_mark), dict.fromkeys((S.CANCELLED, S.SKIPPED, S.DEAD_LETTER), S.COMPLETED)
+    ),
+    "approve": Driven("answer_approval", _of_run(_answer(approved=True)), {S.WAITING: S.COMPLETED}),
+    "reject": Driven("answer_approval", _of_run(_answer(approved=False)), {S.WAITING: S.CANCELLED}),
+    "release a node": Driven("write_runs", _of_run(_release_again), {}),
     "hydrate": Driven(
         "hydrate",
         lambda g, i: g.hydrate(ids.day(i)),

@@ -106,8 +106,8 @@ class ReplayDeadLetter(ApiView):
             raise InvalidInput("/from_start", from_start, "must be true or false", "true, false")
 
         def act() -> Response:
-            services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
-            return _detail(request, execution_id, status=202)
+            again = services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
+            return _detail(request, again, status=202)
 
         return once(request, act)
 

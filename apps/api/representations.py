@@ -76,6 +76,7 @@ def execution(row: Execution, *, running: Mapping[str, int]) -> dict[str, Any]:
         "priority": row.priority,
         "class": ExecutionClass(row.class_index).word,
         "origin": Origin(row.origin).word,
+        "dag_run_id": None if row.dag_run_id is None else str(row.dag_run_id),
         "rerun_of": None if row.rerun_of is None else str(row.rerun_of),
         "idempotency_key": row.idempotency_key,
         "parameters": row.parameters,
@@ -103,6 +104,8 @@ def _reason(row: Execution, hold: Hold, running: Mapping[str, int]) -> str | Non
         }[hold]
     if row.error is not None and row.state in (Status.RETRYING, Status.DEAD_LETTER):
         return row.error.get("message") if isinstance(row.error, dict) else None
+    if row.state is Status.WAITING:
+        return "it waits for an answer"
     if row.cancel_requested_at is not None and row.finished_at is None:
         return "asked to stop"
     return None

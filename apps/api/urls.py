@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from apps.api import circuits, executions, scheduler, schedules, tasks, webhook_secret, workers
+from apps.api import circuits, dag_runs, executions, scheduler, schedules, tasks, webhook_secret, workers
 from apps.api.base import UnknownRoute
 
 urlpatterns = [
@@ -17,6 +17,18 @@ urlpatterns = [
     path("v1/executions/<uuid:execution_id>", executions.OneExecution.as_view()),
     path("v1/executions/<uuid:execution_id>/retry", executions.RetryExecution.as_view()),
     path("v1/executions/<uuid:execution_id>/cancel", executions.CancelExecution.as_view()),
+    path("v1/dags/<uuid:dag_id>/executions", dag_runs.DagRuns.as_view()),
+    path("v1/dags/executions/<uuid:run_id>", dag_runs.OneDagRun.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/cancel", dag_runs.CancelDagRun.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/pause", dag_runs.PauseDagRun.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/resume", dag_runs.ResumeDagRun.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/rerun", dag_runs.RerunDagRun.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>", dag_runs.DagRunNode.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/clear", dag_runs.ClearNode.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/mark", dag_runs.MarkNode.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/skip", dag_runs.SkipNode.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/approve", dag_runs.ApproveNode.as_view()),
+    path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/reject", dag_runs.RejectNode.as_view()),
     path("v1/circuits", circuits.Circuits.as_view()),
     path("v1/circuits/<int:circuit_id>/reset", circuits.ResetCircuit.as_view()),
     path("v1/workers", workers.Workers.as_view()),

@@ -17,8 +17,9 @@ from apps.dispatcher.hot_tier import HotTier, Popped
 from apps.dispatcher.sending import Sending
 from apps.dispatcher.shards import Shards
 from apps.executions import feed, ids, store
+from apps.executions.dags.completion import settle_ended
 from apps.executions.rows import Dispatched
-from apps.executions.states import Status
+from apps.executions.states import RESTING, Status
 from apps.worker.live_state import LiveStates
 from chronoweb.runtime import faults, postgres, redis_client, transport, wakeup
 from chronoweb.runtime.addresses import Addresses
@@ -215,8 +216,10 @@ class Dispatcher:
         for row in answered:
             if row.status != Status.DISPATCHED:
                 REFUSED.labels(Status(row.status).word).inc()
+        over = [row.id for row in answered if row.status in RESTING]
         if any(row.waits_for or row.left_over for row in answered):
-            waits.settle(links.ledger, answered)
+            over += waits.settle(links.ledger, answered)
+        settle_ended(links.ledger, over)
 
     def _acknowledge(self, links: _Connections) -> None:
         """Forget ticks that have landed, and give back leaving shards of which none is under way."""

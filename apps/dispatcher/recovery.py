@@ -11,8 +11,9 @@ import psycopg
 
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions import store
+from apps.executions.dags.completion import settle_ended
 from apps.executions.rows import Preloaded
-from apps.executions.states import Status
+from apps.executions.states import RESTING, Status
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +45,12 @@ def _settle(connection: psycopg.Connection, hot_tier: HotTier, identities: list[
     ]
     hot_tier.add(waiting)
     unsure = [(w.id, w.token) for w in found if w.status == Status.DISPATCHED]
-    store.reclaim(
+    taken = store.reclaim(
         connection,
         unsure,
         reason="the dispatcher was lost before the transport had confirmed it",
         actor="dispatcher",
         only_unclaimed=True,
     )
+    settle_ended(connection, [identity for identity, status, _ in taken if status in RESTING])
     return len(waiting) + len(unsure)

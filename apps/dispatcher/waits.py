@@ -10,8 +10,8 @@ from apps.executions.states import Hold
 from chronoweb.runtime import wakeup
 
 
-def settle(connection: psycopg.Connection, answered: Sequence[Dispatched]) -> None:
-    """Look at what a dispatch statement has answered."""
+def settle(connection: psycopg.Connection, answered: Sequence[Dispatched]) -> list[bytes]:
+    """Look at what a dispatch statement has answered; returns what was asked to make room, some of which has ended."""
     taken_for_nothing = [(row.id, row.left_over) for row in answered if row.left_over is not None]
     if taken_for_nothing:
         store.give_back_places(connection, taken_for_nothing)
@@ -26,6 +26,7 @@ def settle(connection: psycopg.Connection, answered: Sequence[Dispatched]) -> No
     keys |= {key for _, key in taken_for_nothing}
     if keys and store.wake_waiters(connection, sorted(keys)):
         wakeup.preloader.wake()
+    return [identity for _, identity in displaced]
 
 
 def _keys(answered: Sequence[Dispatched], hold: Hold) -> list[str]:

@@ -29,6 +29,7 @@ FATE_UNKNOWN = "unknown"
 """The value of an error's "fate": the work may have been done, and nobody can tell."""
 
 _KNOWN = frozenset(kind.value for kind in FailureClass)
+_UNRESOLVED = "ReferenceProblem"  # a node of a DAG whose references have no value: nothing was called
 _NEVER_RAN = frozenset({"HandlerNotLoaded", "HandlersNotLoaded", "CommandNotStarted", "ContainerNotStarted"})
 
 
@@ -53,6 +54,8 @@ def circuit_letter(failure: FailureClass | None, error: Mapping[str, Any] | None
 
     A permanent refusal is an answer. A crash, a cancel or a plea for patience says nothing about what is behind.
     """
+    if (error or {}).get("type") == _UNRESOLVED:
+        return ""
     if failure is None or failure is FailureClass.PERMANENT:
         return "S"
     if failure in (FailureClass.TRANSIENT, FailureClass.TIMEOUT) and (error or {}).get("type") not in _NEVER_RAN:

@@ -12,8 +12,32 @@ from django.db import models
 from django.db.models import Q
 
 from apps.executions import ids
+from apps.executions.dags.models import DagRun, RunNode, TaskDependency
 from apps.executions.states import Hold, Origin, Outcome, Overlap, Status
 from apps.tenants.models import Tenant
+
+__all__ = [
+    "Attempt",
+    "CircuitBreaker",
+    "CircuitWaiter",
+    "DagRun",
+    "DeadLetter",
+    "Execution",
+    "ExecutionEvent",
+    "ExecutionQuerySet",
+    "IdempotencyKey",
+    "Lease",
+    "Outstanding",
+    "Progress",
+    "RunNode",
+    "Slot",
+    "SlotWaiter",
+    "StandingHold",
+    "TaskDependency",
+    "TaskVersion",
+    "Worker",
+    "WorkerState",
+]
 
 
 class TaskVersion(models.Model):
@@ -85,6 +109,10 @@ class Execution(models.Model):
         null=True, help_text="how long after run_at it may be dispatched; NULL: for ever"
     )
     route_id = models.IntegerField(default=0, db_default=0, help_text="which labels its worker must carry; 0: none")
+    dag_run_id = models.UUIDField(null=True, help_text="the run that it is part of")
+    dag_node = models.IntegerField(null=True)
+    dag_item = models.IntegerField(null=True, help_text="its position in the list that its node maps over")
+    dag_generation = models.IntegerField(null=True, help_text="of its node, which grows when it is cleared")
     traceparent = models.TextField(null=True)
     payload = models.JSONField(null=True, help_text="parameters; NULL: the version's own")
     result = models.JSONField(null=True)

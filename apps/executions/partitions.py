@@ -14,7 +14,14 @@ from chronoweb.runtime.sql import day_suffix
 
 logger = logging.getLogger(__name__)
 
-TABLES = {"executions": "fillfactor=70", "attempts": "fillfactor=100", "execution_events": "fillfactor=100"}
+TABLES = {
+    "executions": "fillfactor=70",
+    "attempts": "fillfactor=100",
+    "execution_events": "fillfactor=100",
+    "dag_runs": "fillfactor=70",
+    "run_nodes": "fillfactor=70",
+    "task_dependencies": "fillfactor=70",
+}
 """Partitioned tables and the storage of their partitions; room in a page lets executions be updated in place."""
 
 

@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 
 from apps.executions import ids, store
+from apps.executions.dags.settle import settle
 from apps.executions.states import RESTING, Hold, Origin, Status, may
 from apps.executions.store import named_sql
 from apps.executions.store.statements import encoded
@@ -76,7 +77,9 @@ def lock_superseded(connection: psycopg.Connection, *, task_id: UUID, since: dat
 
 
 def move(connection: psycopg.Connection, moves: Sequence[Move], *, actor: str) -> int:
-    """Write states and holds; returns how many rows were written. What rests frees its slot for the next waiter."""
+    """Write states and holds; returns how many rows were written. What rests frees its slot for the next waiter, and
+    its run, if it belongs to one, hears of it.
+    """
     written = 0
     for day, group in _chunks(moves):
         parameters = _arrays(group) | {
@@ -87,6 +90,7 @@ def move(connection: psycopg.Connection, moves: Sequence[Move], *, actor: str) -
     keys = {m.row.slot_key for m in moves if m.row.slot_key and m.target in RESTING}
     if keys:
         store.wake_waiters(connection, sorted(keys))
+    settle(connection, [m.row.id for m in moves if m.target in RESTING])
     return written
 
 

@@ -124,6 +124,10 @@ class Claimed(NamedTuple):
     """An earlier attempt's checkpoint as JSON text; empty: it said something and left none; None: neither."""
     class_index: int = 1
     concurrency_key: str | None = None
+    dag_run: bytes | None = None
+    """The run that it is part of, as which node, and as which item of a mapped one."""
+    dag_node: int | None = None
+    dag_item: int | None = None
 
 
 class VersionRow(NamedTuple):

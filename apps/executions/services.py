@@ -8,7 +8,8 @@ from django.db import connection as django_connection
 from django.db import transaction
 
 from apps.executions import feed, ids, person_store, store
-from apps.executions.models import Execution
+from apps.executions.dags.operations import clear_node
+from apps.executions.models import Execution, RunNode
 from apps.executions.person_store import Move, Pending
 from apps.executions.rows import NewExecution
 from apps.executions.states import ACTIVE, RESTING, Origin, Overlap, Status
@@ -24,14 +25,17 @@ REASON_CHARACTERS = 1000
 def replay(*, principal: Principal, execution_id: UUID, from_start: bool = False) -> UUID:
     """Send a dead letter round again, due now: DEAD_LETTER → SCHEDULED, with a fresh budget of attempts.
 
-    It goes on behind its checkpoint. from_start: that is dropped. Raises NotFound; Conflict when it is no dead letter
-    (any more), or when its task is deleted.
+    It goes on behind its checkpoint. from_start: that is dropped. One of a run of a DAG has its node cleared instead,
+    with what comes after it. Returns the id of what will run. Raises NotFound; Conflict when it is no dead letter (any
+    more), or when its task is deleted.
     """
     row = _locked(principal, execution_id)
     if row.status is not Status.DEAD_LETTER:
         raise _state_conflict(execution_id, row, "replayed", "dead_letter")
     execution = _read(execution_id)
     _refuse_deleted(execution)
+    if execution.dag_run_id is not None:
+        return _again_in_its_run(principal, execution)
     reason = "replayed from the dead letters, from the start" if from_start else "replayed from the dead letters"
     _act(principal, "replay", row, reason=reason, attempts=_attempts(execution), from_start=from_start)
     transaction.on_commit(wakeup.preloader.wake)
@@ -40,7 +44,8 @@ def replay(*, principal: Principal, execution_id: UUID, from_start: bool = False
 
 @transaction.atomic
 def retry(*, principal: Principal, execution_id: UUID) -> UUID:
-    """Run once more what has ended: a dead letter is replayed; all else becomes a new execution (rerun_of).
+    """Run once more what has ended: a dead letter is replayed; all else becomes a new execution (rerun_of). A node of
+    a run of a DAG is cleared, with what comes after it.
 
     Returns the id of what will run. Raises NotFound; Conflict while it has not ended.
     """
@@ -51,6 +56,8 @@ def retry(*, principal: Principal, execution_id: UUID) -> UUID:
         raise _state_conflict(execution_id, row, "retried", "completed, cancelled, skipped or dead_letter")
     execution = _read(execution_id)
     _refuse_deleted(execution)
+    if execution.dag_run_id is not None:
+        return _again_in_its_run(principal, execution)
     connection = postgres.raw(django_connection)
     rerun = _rerun_of(execution, ids.to_ms(person_store.database_now(connection)))
     store.insert(connection, [rerun])
@@ -87,6 +94,7 @@ def cancel(*, principal: Principal, execution_id: UUID) -> None:
         return
     move = Move(row, Status.CANCELLED, reason="cancelled")
     person_store.move(postgres.raw(django_connection), [move], actor=principal.actor)
+    transaction.on_commit(wakeup.preloader.wake)  # its run may release what comes after it
     _tell(principal, "execution.cancel", execution_id, row.id)
 
 
@@ -105,6 +113,21 @@ def _read(execution_id: UUID) -> Execution:
 def _refuse_deleted(execution: Execution) -> None:
     if person_store.task_is_deleted(postgres.raw(django_connection), task_id=execution.task_id):
         raise Conflict(f"the task {execution.task_id} of execution {execution.id} is deleted: nothing of it runs again")
+
+
+def _again_in_its_run(principal: Principal, execution: Execution) -> UUID:
+    """Its run reopens with it; of a mapped node every item runs again."""
+    assert execution.dag_run_id is not None
+    assert execution.dag_node is not None
+    node = RunNode.objects.get(run_id=execution.dag_run_id, node=execution.dag_node)
+    if node.generation != execution.dag_generation:
+        raise Conflict(f"execution {execution.id} is of a generation that was cleared: only the last one runs again")
+    clear_node(principal=principal, run_id=execution.dag_run_id, node_id=node.node_id)
+    made = Execution.objects.filter(
+        dag_run_id=execution.dag_run_id, dag_node=execution.dag_node, dag_generation=node.generation + 1
+    )
+    same = made.filter(dag_item=execution.dag_item).first() or made.first()
+    return execution.id if same is None else same.id
 
 
 def _attempts(execution: Execution) -> int:

@@ -20,7 +20,7 @@ class Status(IntEnum):
     COMPLETED = 6  # nobody
     CANCELLED = 7  # a person: mark; an edit revives an occurrence that an earlier edit superseded
     SKIPPED = 8  # a person: mark
-    DEAD_LETTER = 9  # a person: replay, discard, mark
+    DEAD_LETTER = 9  # a person: replay, discard, mark; once, a run's failure policy
 
     @property
     def word(self) -> str:
@@ -75,6 +75,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_rows((Status.RUNNING,), (Status.COMPLETED, Status.RETRYING, Status.DEAD_LETTER), "worker, fenced"),
     *_rows((Status.RUNNING,), (Status.WAITING,), "worker: approval, sensor, callback"),
     *_rows((Status.WAITING,), (Status.SCHEDULED, Status.DEAD_LETTER), "one fenced UPDATE, or its deadline"),
+    *_rows((Status.WAITING,), (Status.COMPLETED,), "a person approves, or its deadline does"),
     *_rows((Status.RETRYING,), (Status.PRELOADED,), "preloader, when run_at nears"),
     *_rows(
         (
@@ -91,7 +92,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_rows(
         (Status.DEAD_LETTER,),
         (Status.SCHEDULED, Status.CANCELLED, Status.COMPLETED),
-        "a person: replay, discard, mark",
+        "a person: replay, discard, mark; a run's failure policy: retry, once",
     ),
     *_rows((Status.CANCELLED, Status.SKIPPED), (Status.COMPLETED,), "a person: mark"),
     *_rows((Status.CANCELLED,), (Status.SCHEDULED,), "an edit brings a superseded occurrence back"),

@@ -14,8 +14,11 @@ from prometheus_client import Counter
 
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions import circuit_store, feed, locks, partitions, store
+from apps.executions.dags.completion import settle_ended
 from apps.executions.leases import Leadership
 from apps.executions.rows import Preloaded, WorkerRow
+from apps.executions.states import RESTING
+from apps.watchdog import dag_runs
 from apps.watchdog.lost_workers import LostWorkers
 from chronoweb.runtime import faults, postgres, redis_client, wakeup
 from chronoweb.runtime.addresses import Addresses
@@ -28,6 +31,7 @@ logger = logging.getLogger(__name__)
 ROLE = "watchdog"
 _LOOK_SECONDS = 0.25
 _SWEEP_SECONDS = 1.0
+_RUNS_SECONDS = 5.0
 _PARTITION_SECONDS = 600.0
 _CHUNK = 1000
 _OVERDUE_SECONDS = 5
@@ -119,6 +123,8 @@ class Watchdog:
         yield self.restore_hot_tier, _SWEEP_SECONDS
         yield self.free_leaked_places, _SWEEP_SECONDS
         yield self.walk, _SWEEP_SECONDS
+        yield self.keep_runs_in_time, _SWEEP_SECONDS
+        yield self.hear_missed_ends, _RUNS_SECONDS
         yield self.forget_idempotency_keys, _PARTITION_SECONDS
         yield self.forget_circuits, _PARTITION_SECONDS
 
@@ -197,6 +203,14 @@ class Watchdog:
         )
         return self._restore(links, lost)
 
+    def keep_runs_in_time(self, links: _Connections) -> int:
+        """Runs of DAGs, and approvals, end by their time limits; what was stopped stops."""
+        return dag_runs.keep_time(links.ledger) + dag_runs.stop_what_runs(links.ledger)
+
+    def hear_missed_ends(self, links: _Connections) -> int:
+        """A run hears of an execution that ended without its knowledge: whoever ended it died before it told."""
+        return dag_runs.hear_missed_ends(links.ledger)
+
     def forget_idempotency_keys(self, links: _Connections) -> int:
         """Keys are remembered for some days only."""
         while store.forget_idempotency_keys(links.scan, days=self.config.idempotency_days, limit=_CHUNK) == _CHUNK:
@@ -227,7 +241,9 @@ class Watchdog:
     ) -> int:
         if not taken:
             return 0
-        found = store.reclaim(links.ledger, taken, reason=reason, actor=ROLE, only_unclaimed=only_unclaimed)
+        with links.ledger.transaction():
+            found = store.reclaim(links.ledger, taken, reason=reason, actor=ROLE, only_unclaimed=only_unclaimed)
+            settle_ended(links.ledger, [identity for identity, status, _ in found if status in RESTING])
         if found:
             faults.point("watchdog.reclaimed")
         RECLAIMED.labels(label).inc(len(found))

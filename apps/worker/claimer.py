@@ -11,7 +11,9 @@ import psycopg
 from prometheus_client import Counter
 
 from apps.executions import feed, ids, store
+from apps.executions.dags.completion import settle_ended
 from apps.executions.rows import Claimed
+from apps.worker import dag_inputs
 from apps.worker.backlog import Backlog, Waiting
 from apps.worker.class_slots import CLASSES, CRITICAL, Lending
 from apps.worker.jobs import Assignment
@@ -133,12 +135,16 @@ class Claimer(LedgerThread):
         limited = [(c.id, after) for c in got if (after := self._versions.counts_after(c)) is not None]
         starts = store.first_starts(connection, limited) if limited else {}
         now = self._clock.now_us() if limited else 0
-        return [(c.run_at_us, self._versions.assignment(c, first_start_us=starts.get(c.id), now_us=now)) for c in got]
+        made = [self._versions.assignment(c, first_start_us=starts.get(c.id), now_us=now) for c in got]
+        if any(c.dag_run is not None for c in got):
+            made = dag_inputs.complete(connection, got, made)
+        return [(c.run_at_us, assignment) for c, assignment in zip(got, made, strict=True)]
 
     def _give_back(self, connection: psycopg.Connection, refused: list[Waiting]) -> None:
         released = store.release(
             connection, [w[1] for w in refused], [w[2] for w in refused], worker_id=self._worker_id
         )
+        settle_ended(connection, released)
         GIVEN_BACK.inc(len(released))
         if released:
             wakeup.preloader.wake()

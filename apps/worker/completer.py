@@ -13,6 +13,7 @@ import psycopg
 from prometheus_client import Counter, Histogram
 
 from apps.executions import feed, ids, store
+from apps.executions.dags.completion import finish_of_runs
 from apps.executions.failure import FailureClass
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import RESTING, Outcome, Status
@@ -78,6 +79,7 @@ class Completer(LedgerThread):
         self._has_left = has_left
         self._ended: list[RunResult] = []
         self._writing: list[tuple[Claimed, Finish]] = []
+        self._released = 0
         self._lock = threading.Lock()
         self._changed = threading.Event()
 
@@ -104,7 +106,9 @@ class Completer(LedgerThread):
             return
         batch = self._writing
         for _, positions in ids.by_day([finish.id for _, finish in batch]):
-            self._write(connection, [batch[p] for p in positions])
+            day = [batch[p] for p in positions]
+            self._write(connection, [pair for pair in day if pair[0].dag_run is None])
+            self._write(connection, [pair for pair in day if pair[0].dag_run is not None])
         faults.point("worker.completed")
         self._writing = []
         self._note(connection, batch)
@@ -119,8 +123,11 @@ class Completer(LedgerThread):
         return sorted(pairs, key=lambda pair: pair[1].id)
 
     def _write(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> None:
+        """Write ends of one day, all of them of nodes of runs or none."""
+        if not batch:
+            return
         try:
-            written = store.finish(connection, [finish for _, finish in batch], worker_id=self._worker_id)
+            written = self._finish(connection, batch)
         except _REFUSED as error:
             if len(batch) > 1:
                 middle = len(batch) // 2
@@ -132,6 +139,16 @@ class Completer(LedgerThread):
         if len(written) < len(batch):
             self._look_again(connection, [pair for pair in batch if pair[1].id not in written])
 
+    def _finish(self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]]) -> set[bytes]:
+        """What ends a node of a run decides about the nodes behind it in the same transaction."""
+        ends = [finish for _, finish in batch]
+        if batch[0][0].dag_run is None:
+            return store.finish(connection, ends, worker_id=self._worker_id)
+        written, settled = finish_of_runs(connection, ends, worker_id=self._worker_id)
+        feed.changed_many(settled.changed)
+        self._released += settled.released
+        return written
+
     def _fail_for_good(
         self, connection: psycopg.Connection, pair: tuple[Claimed, Finish], error: psycopg.Error
     ) -> None:
@@ -142,7 +159,7 @@ class Completer(LedgerThread):
         finish.result, finish.error = None, json.dumps(told).encode()
         finish.target, finish.outcome, finish.delay_us = Status.DEAD_LETTER, Outcome.FAILED, None
         finish.fingerprint = b"UnstorableResult"
-        if not store.finish(connection, [finish], worker_id=self._worker_id):
+        if not self._finish(connection, [(claimed, finish)]):
             self._look_again(connection, [(claimed, finish)])
 
     def _look_again(self, connection: psycopg.Connection, refused: list[tuple[Claimed, Finish]]) -> None:
@@ -179,8 +196,9 @@ class Completer(LedgerThread):
         # A crash before these lines costs a waiter, or what was said, one pass of the watchdog.
         if spoken:
             store.forget_progress(connection, spoken)
-        if (freed and store.wake_waiters(connection, freed)) or again:
+        if (freed and store.wake_waiters(connection, freed)) or again or self._released:
             wakeup.preloader.wake()
+        self._released = 0
 
     def _tell_circuit(self, claimed: Claimed, finish: Finish) -> None:
         key = self._versions.terms(claimed.version_id).circuit_key

@@ -5,6 +5,7 @@ import logging
 import psycopg
 
 from apps.executions import store
+from apps.executions.dags.completion import settle_ended
 from chronoweb.runtime import faults, postgres, wakeup
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,8 @@ class GivingBack:
             return
         ordered = sorted(give_back)
         with postgres.connect("worker-release", url=self._url) as connection:
-            store.release(connection, [i for i, _ in ordered], [t for _, t in ordered], worker_id=self._worker_id)
+            identities, tokens = [i for i, _ in ordered], [t for _, t in ordered]
+            settle_ended(connection, store.release(connection, identities, tokens, worker_id=self._worker_id))
         faults.point("worker.released")
         wakeup.preloader.wake()
         logger.info("given back", extra={"action": "worker.released", "executions": len(give_back)})
@@ -52,6 +54,8 @@ class GivingBack:
         with postgres.connect("worker-release", url=self._url) as connection:
             while left := find(connection, query, worker=self._worker_id, limit=_MESSAGES):
                 identities, tokens = [i for i, _ in left], [t for _, t in left]
-                if not store.release(connection, identities, tokens, worker_id=self._worker_id):
+                released = store.release(connection, identities, tokens, worker_id=self._worker_id)
+                if not released:
                     break
+                settle_ended(connection, released)
                 wakeup.preloader.wake()

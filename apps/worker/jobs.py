@@ -38,6 +38,10 @@ class Assignment:
     idempotent: bool = True
     class_index: int = 1
     webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
+    run_json: bytes | None = None
+    """Of a node of a run: what the handler's context tells of the run, the parents and the item."""
+    problem: dict[str, Any] | None = None
+    """Why it cannot run at all: it fails with this error."""
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from apps.executions.states import Outcome
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
@@ -115,7 +116,7 @@ class Runner:
     def submit(self, assignments: Sequence[Assignment]) -> None:
         """Queue, in order; never blocks."""
         jobs = self._roster.add(assignments)
-        self._mailbox.post(lambda: self._router.queue(jobs))
+        self._mailbox.post(lambda: self._queue(jobs))
 
     @property
     def alive(self) -> bool:
@@ -244,6 +245,12 @@ class Runner:
             self._drain.tick()
         self._router.pump(now)
         self._endings.deliver()
+
+    def _queue(self, jobs: Sequence[Job]) -> None:
+        self._router.queue([job for job in jobs if job.assignment.problem is None])
+        for job in jobs:
+            if job.assignment.problem is not None:
+                self._endings.refuse(job, Outcome.FAILED, dict(job.assignment.problem))
 
     def _inline_ended(self, job: Job, report: Report) -> None:
         finished = int(self._clock.time() * 1e6)

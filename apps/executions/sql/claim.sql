@@ -31,7 +31,7 @@ RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_
     (extract(epoch FROM e.nominal_at) * 1000000)::bigint AS nominal_at_us,
     e.payload::text AS payload, e.idempotency_key,
     (SELECT coalesce(p.checkpoint, '') FROM progress p WHERE p.execution_id = e.id) AS left_behind,
-    e.class, e.concurrency_key
+    e.class, e.concurrency_key, e.dag_run_id, e.dag_node, e.dag_item
 
 -- name: adopt
 -- Messages that were sent to another worker's inbox have come to this one (a partition moved): what is reclaimed with
@@ -95,7 +95,8 @@ WITH l AS (
 SELECT id, status FROM u
 
 -- name: to_cancel
--- What this worker runs of one day and is asked to stop.
-SELECT o.execution_id
+-- What this worker runs of one day and is asked to stop, or was ended over its head.
+SELECT o.execution_id, o.scheduled_at, o.token
 FROM outstanding o JOIN {executions} e ON e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
-WHERE o.worker_id = %(worker)s AND CASE WHEN e.cancel_requested_at IS NOT NULL AND e.status = {RUNNING} THEN true END
+WHERE o.worker_id = %(worker)s AND CASE WHEN e.cancel_requested_at IS NOT NULL
+    AND (e.status = {RUNNING} OR e.status = {CANCELLED} AND e.token = o.token) THEN true END

@@ -38,7 +38,10 @@ DELETE FROM outstanding o USING {executions} e
 WHERE e.scheduled_at = o.scheduled_at AND e.id = o.execution_id
   AND o.scheduled_at >= %(since)s AND o.scheduled_at < %(until)s
   AND o.dispatched_at < statement_timestamp() - %(seconds)s * interval '1 second'
-  AND CASE WHEN NOT (e.status IN {IN_ACTIVE} AND e.token = o.token) THEN true END
+  -- What was ended over its worker's head is left long enough for that one to see.
+  AND CASE WHEN NOT (e.status IN {IN_ACTIVE} AND e.token = o.token)
+    AND NOT (e.status = {CANCELLED} AND e.token = o.token
+        AND e.finished_at > statement_timestamp() - %(seconds)s * interval '1 second') THEN true END
 RETURNING o.execution_id
 
 -- name: cancel_overdue

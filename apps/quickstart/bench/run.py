@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import psutil
 from django.conf import settings
 
-from apps.quickstart.bench import classes, flood, pressure, scenarios
+from apps.quickstart.bench import classes, dags, flood, pressure, scenarios
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ServiceUnavailable
 
@@ -92,6 +92,10 @@ def _scenario(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> D
         return scenarios.drain(bench, count=options["count"], kill=tuple(options["kill"]))
     if options["scenario"] == "burst":
         return scenarios.burst(bench, count=options["count"], ahead_seconds=options["ahead"])
+    if options["scenario"] == "dag":
+        return dags.dag(
+            bench, shape=options["shape"], width=options["width"], runs=options["dag_runs"], every_ms=options["every"]
+        )
     return scenarios.steady(bench, rate=options["rate"], seconds=options["seconds"], ahead_seconds=options["ahead"])
 
 

@@ -168,4 +168,7 @@ class ChildHandle:
 
 
 def _size(job: Job) -> int:
-    return len(job.assignment.parameters_json or b"") + len(job.assignment.checkpoint_json or b"")
+    assignment = job.assignment
+    return sum(
+        len(part or b"") for part in (assignment.parameters_json, assignment.checkpoint_json, assignment.run_json)
+    )

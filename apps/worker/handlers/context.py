@@ -37,11 +37,43 @@ class TaskContext:
     _left: bytes | None = field(default=None, repr=False)
     _line: Line = field(default=NO_LINE, repr=False, compare=False)
     _seq: int = field(default=0, repr=False, compare=False)
+    _run: bytes | None = field(default=None, repr=False)
 
     @property
     def checkpoint_data(self) -> Any:
         """The last checkpoint of an earlier attempt, wherever that ran; None if there is none."""
         return json.loads(self._left) if self._left else None
+
+    @property
+    def parents(self) -> dict[str, Any]:
+        """In a DAG: the result of each node right before this one, by its id; None of one that has none.
+
+        A mapped node's result is the list of its items' results. Empty outside a DAG.
+        """
+        return {name: parent["result"] for name, parent in self._of_run("parents", {}).items()}
+
+    @property
+    def parent_states(self) -> dict[str, str]:
+        """In a DAG: how each node right before this one ended, such as `succeeded`, `failed` or `skipped`."""
+        return {name: parent["status"] for name, parent in self._of_run("parents", {}).items()}
+
+    @property
+    def run(self) -> dict[str, Any] | None:
+        """In a DAG: the run's `id`, `parameters` and `nominal_at` (ISO 8601, UTC, or None). None outside."""
+        return self._of_run("run", None)
+
+    @property
+    def item(self) -> Any:
+        """In a mapped node: what this execution is for."""
+        return self._of_run("item", None)
+
+    @property
+    def index(self) -> int | None:
+        """In a mapped node: the item's position in its list."""
+        return self._of_run("index", None)
+
+    def _of_run(self, name: str, otherwise: Any) -> Any:
+        return json.loads(self._run)[name] if self._run else otherwise
 
     @property
     def cancelled(self) -> bool:
@@ -115,6 +147,7 @@ class Entry(NamedTuple):
     token: int
     timeout_seconds: float
     checkpoint_json: bytes | None = None
+    run_json: bytes | None = None
 
 
 class BadParameters(ValueError):
@@ -158,4 +191,5 @@ def build_context(
         entry.checkpoint_json,
         line,
         entry.seq,
+        entry.run_json,
     )

@@ -29,6 +29,7 @@ def entry_of(seq: int, assignment: Assignment, name: str) -> Entry:
         a.token,
         a.timeout_seconds,
         a.checkpoint_json,
+        a.run_json,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.quickstart.bench import run
+from apps.quickstart.bench.shapes import SHAPES
 from chronoweb.runtime.errors import ChronowebError
 
 EPILOG = """
@@ -18,6 +19,7 @@ ledger and from those notes; lateness is start - run_at by the database's clock.
   steady   a constant rate, enqueued a little ahead
   flood    a backlog of --count of one tenant, and what another tenant feels of it for --seconds
   classes  a backlog of --count bulk executions of 50 ms and, for --seconds, a critical one every 200 ms; then none
+  dag      --dag-runs runs of a DAG of --shape, one each --every ms: from the trigger to the last node's end
   pressure --count entries over an hour in the hot tier, then Redis runs short of memory
 
 One JSON line a run goes to standard output, everything else to standard error.
@@ -33,11 +35,15 @@ class Command(BaseCommand):
         )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("scenario", choices=["drain", "burst", "steady", "flood", "classes", "pressure"])
+        parser.add_argument("scenario", choices=["drain", "burst", "steady", "flood", "classes", "pressure", "dag"])
         parser.add_argument("--count", type=int, default=50_000, help="executions; of all but steady (%(default)s)")
         parser.add_argument("--rate", type=int, default=500, help="executions a second of steady (%(default)s)")
         parser.add_argument("--seconds", type=int, default=30, help="length of steady, flood and classes (%(default)s)")
         parser.add_argument("--ahead", type=float, default=5.0, help="seconds enqueued ahead (%(default)s)")
+        parser.add_argument("--shape", choices=sorted(SHAPES), default="diamond", help="of dag (%(default)s)")
+        parser.add_argument("--width", type=int, default=1000, help="of a fan, or the length of a chain (%(default)s)")
+        parser.add_argument("--dag-runs", type=int, default=200, help="runs of dag (%(default)s)")
+        parser.add_argument("--every", type=float, default=50.0, help="ms between the triggers of dag (%(default)s)")
         parser.add_argument("--transport", choices=["redis", "kafka"], default="redis")
         parser.add_argument("--workers", type=int, default=2, help="worker processes (%(default)s)")
         parser.add_argument("--runs", type=int, default=1, help="how often; the median is told at the end")

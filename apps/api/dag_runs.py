@@ -1,0 +1,179 @@
+"""/api/v1/dags/{dag}/executions and /api/v1/dags/executions/{run}: runs, their nodes, and what persons do to them."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api import dag_run_representations as shown_as
+from apps.api import queries, representations
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.api.idempotency import once
+from apps.api.pagination import page_request
+from apps.api.problems import query_error
+from apps.executions.dags import operations, selectors
+from apps.executions.dags.states import RunStatus
+from apps.executions.selectors import running_under_keys
+from chronoweb.runtime.errors import InvalidInput
+
+MOST_EXECUTIONS = 10_000
+NOTE_CHARACTERS = 1000
+
+
+class DagRuns(ApiView):
+    """Runs of one DAG, latest first."""
+
+    def get(self, request: Request, dag_id: UUID) -> Response:
+        queries.refuse_unknown(request, ("status", "limit", "cursor"))
+        page = page_request(request, filters=("status",))
+        found = selectors.runs(
+            principal(request), dag_id=dag_id, statuses=_statuses(request), below=page.below, limit=page.limit + 1
+        )
+        shown = found[: page.limit]
+        return Response(page.answer(found, [shown_as.run(row) for row in shown], shown[-1].id if shown else None))
+
+
+class OneDagRun(ApiView):
+    def get(self, request: Request, run_id: UUID) -> Response:
+        return _detail(request, run_id)
+
+
+class DagRunNode(ApiView):
+    """One node, with the executions of all its generations."""
+
+    def get(self, request: Request, run_id: UUID, node_id: str) -> Response:
+        run = selectors.run(principal(request), run_id)
+        node = selectors.node(run, node_id)
+        rows = selectors.executions_of(run, node, limit=MOST_EXECUTIONS)
+        running = running_under_keys(rows)
+        current = next((row for row in rows if row.id == node.execution_id), None)
+        executions = [
+            {
+                **representations.execution(row, running=running),
+                "generation": row.dag_generation,
+                "item": row.dag_item,
+                "counts": row.dag_generation == node.generation,
+            }
+            for row in rows
+        ]
+        return Response({**shown_as.one_node(node, current), "executions": executions})
+
+
+class _RunAct(ApiView):
+    """Does something to a run and shows it."""
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def post(self, request: Request, run_id: UUID, **where: str) -> Response:
+        body = body_object(request, fields=self.fields)
+
+        def answer() -> Response:
+            self.act(principal=principal(request), run_id=run_id, **where, **self.read(body))
+            return _detail(request, run_id, status=202)
+
+        return once(request, answer)
+
+    act: Callable[..., None]
+
+    def read(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body's fields as the operation takes them."""
+        return {name: _READ[name](body[name]) for name in self.fields if name in body}
+
+
+class CancelDagRun(_RunAct):
+    fields = ("reason",)
+    act = staticmethod(operations.cancel_run)
+
+
+class PauseDagRun(_RunAct):
+    act = staticmethod(operations.pause_run)
+
+
+class ResumeDagRun(_RunAct):
+    act = staticmethod(operations.resume_run)
+
+
+class RerunDagRun(_RunAct):
+    """What failed, and everything after it."""
+
+    act = staticmethod(operations.rerun_from_failed)
+
+
+class ClearNode(_RunAct):
+    fields = ("downstream",)
+    act = staticmethod(operations.clear_node)
+
+
+class MarkNode(_RunAct):
+    fields = ("state", "downstream")
+    act = staticmethod(operations.mark_node)
+
+    def read(self, body: dict[str, Any]) -> dict[str, Any]:
+        if "state" not in body:
+            raise InvalidInput("/state", None, "is required", sorted(operations.MARKS))
+        return super().read(body)
+
+
+class SkipNode(_RunAct):
+    fields = ("downstream",)
+    act = staticmethod(operations.skip_node)
+
+
+class ApproveNode(_RunAct):
+    fields = ("note",)
+    act = staticmethod(operations.decide_approval)
+    approve = True
+
+    def read(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {**super().read(body), "approve": self.approve}
+
+
+class RejectNode(ApproveNode):
+    approve = False
+
+
+def _detail(request: Request, run_id: UUID, *, status: int = 200) -> Response:
+    row = selectors.run(principal(request), run_id)
+    location = {"Location": f"/api/v1/dags/executions/{run_id}"} if status == 202 else None
+    return Response(shown_as.run_detail(row, selectors.graph(row)), status=status, headers=location)
+
+
+def _statuses(request: Request) -> frozenset[RunStatus]:
+    words = request.query_params.getlist("status")
+    legal = {status.word: status for status in RunStatus}
+    for word in words:
+        if word not in legal:
+            raise query_error("status", word, "is not a status of a run", list(legal))
+    return frozenset(legal[word] for word in words)
+
+
+def _text(name: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or len(value) > NOTE_CHARACTERS or "\0" in value:
+            raise InvalidInput(f"/{name}", value, "is not a text", f"text of at most {NOTE_CHARACTERS} characters")
+        return value
+
+    return read
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput("/downstream", value, "must be true or false", "true, false")
+    return value
+
+
+def _state(value: Any) -> str:
+    if not isinstance(value, str) or value not in operations.MARKS:
+        raise InvalidInput("/state", value, "is not a state to mark a node with", sorted(operations.MARKS))
+    return value
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "reason": _text("reason"),
+    "note": _text("note"),
+    "downstream": _boolean,
+    "state": _state,
+}

@@ -1,0 +1,33 @@
+-- name: insert_run
+-- Begin a run; one of the same DAG, key and time that is there already stays as it is.
+INSERT INTO {dag_runs} (id, scheduled_at, run_at, nominal_at, deadline_at, tenant_id, dag_id, dag_version_id,
+    timeout_seconds, nodes, open_nodes, failure_policy, origin, actor, idempotency_key, parameters)
+SELECT %(id)s::uuid, %(scheduled)s, v.run_at, %(nominal)s,
+    greatest(v.run_at, clock_timestamp()) + %(timeout)s::int * interval '1 second',
+    %(tenant)s, %(dag)s, %(version)s, %(timeout)s, %(nodes)s, %(nodes)s, %(policy)s, %(origin)s, %(actor)s, %(key)s,
+    %(parameters)s::jsonb
+FROM (SELECT %(run)s::timestamptz AS run_at) v
+ON CONFLICT (dag_id, idempotency_key, scheduled_at) DO NOTHING
+RETURNING id
+
+-- name: find_run
+SELECT id FROM {dag_runs} WHERE dag_id = %(dag)s AND idempotency_key = %(key)s AND scheduled_at = %(scheduled)s
+
+-- name: insert_nodes
+-- The nodes of a run: all that they need is copied, so later edits of the DAG or its tasks do not touch the run.
+INSERT INTO {run_nodes} (scheduled_at, run_id, node, node_id, task_id, version_id, kind, rule, priority, max_attempts,
+    queue_seconds, open, parents, map_over, approval)
+SELECT %(scheduled)s, %(run)s::uuid, v.node, v.node_id, v.task_id, v.version_id, v.kind, v.rule, v.priority,
+    v.max_attempts, v.queue_seconds, cardinality(v.parents::int[]), v.parents::int[], v.map_over, v.approval::jsonb
+FROM unnest(%(nodes)s, %(names)s, %(tasks)s, %(versions)s, %(kinds)s, %(rules)s, %(priorities)s, %(max_attempts)s,
+    %(queue_seconds)s, %(parents)s, %(map_over)s, %(approvals)s)
+    v(node, node_id, task_id, version_id, kind, rule, priority, max_attempts, queue_seconds, parents, map_over, approval)
+
+-- name: insert_edges
+INSERT INTO {task_dependencies} (scheduled_at, run_id, parent, child, condition)
+SELECT %(scheduled)s, %(run)s::uuid, v.parent, v.child, v.condition::jsonb
+FROM unnest(%(parents)s, %(children)s, %(conditions)s) v(parent, child, condition)
+
+-- name: active_runs
+-- How many runs of a DAG have not ended.
+SELECT count(*) FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}

@@ -1,0 +1,69 @@
+"""Workers die between an end and its commit, the preloader between its mark and Redis: every run ends all the same."""
+
+import random
+import subprocess
+from collections import Counter
+
+import pytest
+
+from apps.executions.states import Outcome
+from tests.chaos.rig import START_SECONDS, Rig, generous
+from tests.dag_tools import Runs, plan
+from tests.waiting import eventually
+
+DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+FAN = [("a", f"m{n}") for n in range(12)] + [(f"m{n}", "z") for n in range(12)]
+SHAPES = (list("abcd"), DIAMOND), (["a", *(f"m{n}" for n in range(12)), "z"], FAN)
+AT_ONCE = 6
+"""Runs under way while daemons die."""
+
+
+@pytest.mark.parametrize(
+    "deaths",
+    [pytest.param(3, id="short"), pytest.param(200, id="long", marks=[pytest.mark.drill, pytest.mark.timeout(1800)])],
+)
+def test_every_run_ends_and_every_node_completes_once(rig: Rig, deaths: int) -> None:
+    draw = random.Random(deaths)  # noqa: S311 - draws test cases
+    rig.stand_by("watchdog", "dispatcher")
+    runs = Runs(rig.ledger)
+    started: list[bytes] = []
+    died: Counter[str] = Counter()
+    alive = [_doomed(rig, name, draw) for name in ("preloader", "worker", "worker")]
+
+    def pass_on() -> bool:
+        while sum(runs.status(run) == "running" for run in started[-4 * AT_ONCE :]) < AT_ONCE:
+            nodes, edges = draw.choice(SHAPES)
+            described = [{"name": name, "max_attempts": 1000} for name in nodes]
+            started.append(runs.start(plan(rig.ledger, described, edges)))
+            rig.wake()
+        for position, (name, process) in enumerate(alive):
+            if process.poll() is not None:
+                assert process.returncode == -9, rig.logs()
+                died[name] += 1
+                alive[position] = _doomed(rig, name, draw)
+        return died.total() >= deaths
+
+    eventually(pass_on, seconds=generous(START_SECONDS + 4 * deaths), every=0.1)
+    assert died["worker"] > died["preloader"] > 0
+    for name in ("preloader", "worker", "worker"):
+        rig.start(name)
+    waited = generous(30 + len(started) / 10)
+    eventually(lambda: all(runs.status(run) == "succeeded" for run in started), seconds=waited, every=0.2)
+    _assert_once(rig, runs, started)
+
+
+def _doomed(rig: Rig, name: str, draw: random.Random) -> tuple[str, subprocess.Popen[bytes]]:
+    """A daemon that will die at its n-th passing of the point."""
+    if name == "preloader":
+        return name, rig.start(name, fault=f"preloader.preloaded:{draw.randint(3, 12)}")
+    point = draw.choice(("worker.unlocked", "worker.unlocked", "worker.completed", "worker.claimed"))
+    return name, rig.start(name, fault=f"{point}:{draw.randint(1, 6)}")
+
+
+def _assert_once(rig: Rig, runs: Runs, started: list[bytes]) -> None:
+    for run in started:
+        rows = runs.executions(run)
+        assert [runs.names[run][row["dag_node"]] for row in rows] == sorted(runs.names[run], key=runs.names[run].index)
+        for row in rows:
+            outcomes = Counter(rig.ledger.outcomes(row["id"].bytes))
+            assert outcomes[Outcome.SUCCEEDED] == 1, (row, outcomes)

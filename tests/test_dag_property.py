@@ -1,0 +1,166 @@
+"""Random DAGs end in the real engine as the reference says; and an engine with a fault in it is caught."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from apps.executions.dags import propagation, rules, settle
+from apps.executions.dags.plan import FailurePolicy, TriggerRule
+from apps.executions.dags.rules import Counts
+from apps.executions.dags.states import EdgeOutcome, NodeState
+from apps.executions.states import Status
+from tests import dag_reference
+from tests.dag_tools import Runs, node, plan, when
+from tests.stack import Ledger
+
+RUNS = 40
+_STATUS = {"failed": Status.DEAD_LETTER, "skipped": Status.SKIPPED, "cancelled": Status.CANCELLED}
+
+
+@dataclass
+class Case:
+    """A random DAG, and what its nodes come to when they run."""
+
+    nodes: list[tuple[str, Any]]
+    edges: list[tuple[int, int, Any]]
+    policy: FailurePolicy
+
+    @classmethod
+    def draw(cls, draw: random.Random) -> "Case":
+        count = draw.randint(1, 40)
+        edges = []
+        for child in range(1, count):
+            for parent in draw.sample(range(child), min(child, draw.choice((0, 1, 1, 2, 3)))):
+                edges.append((parent, child, draw.choice((None, None, None, 0, 1))))
+        kinds = [FailurePolicy.SKIP_DOWNSTREAM, FailurePolicy.CONTINUE, FailurePolicy.RETRY]
+        mapped = {child for _, child, _ in edges if draw.random() < 0.1}
+        nodes = [
+            (
+                draw.choice(dag_reference.RULES + ("all_success",) * 3),
+                [_outcome(draw) for _ in range(draw.randint(1, 4))] if number in mapped else _outcome(draw),
+            )
+            for number in range(count)
+        ]
+        return cls(nodes, edges, draw.choice(kinds))
+
+    def begin(self, runs: Runs) -> bytes:
+        described = []
+        for number, (rule, outcome) in enumerate(self.nodes):
+            more = {"map_over": f"run.parameters.m{number}"} if isinstance(outcome, list) else {}
+            described.append(node(f"n{number}", rule=rule, **more))
+        edges: list[tuple[Any, ...]] = [
+            (f"n{p}", f"n{c}") if wanted is None else (f"n{p}", f"n{c}", when(f"n{p}", "equals", wanted))
+            for p, c, wanted in self.edges
+        ]
+        lists = {f"m{n}": outcome for n, (_, outcome) in enumerate(self.nodes) if isinstance(outcome, list)}
+        return runs.start(plan(runs.ledger, described, edges, policy=self.policy), parameters=lists)
+
+    def outcome(self, number: int, item: int | None) -> Any:
+        outcome = self.nodes[number][1]
+        outcome = outcome if item is None else outcome[item]
+        return outcome[1] if isinstance(outcome, tuple) else _STATUS[outcome]
+
+    def expected(self) -> tuple[list[str], str]:
+        found = dag_reference.states(self.nodes, self.edges, lenient=self.policy is FailurePolicy.CONTINUE)
+        return found, dag_reference.status(found)
+
+
+def _outcome(draw: random.Random) -> Any:
+    return draw.choice((("success", 0), ("success", 1), ("success", 1), "failed", "skipped", "cancelled"))
+
+
+def difference(ledger: Ledger, seed: int, count: int = RUNS) -> list[str]:
+    """What differs between the engine and the reference over `count` random runs, driven in random batches."""
+    draw = random.Random(seed)  # noqa: S311 - draws test cases
+    runs = Runs(ledger)
+    cases = {}
+    for _ in range(count):
+        case = Case.draw(draw)
+        cases[case.begin(runs)] = case
+    for _ in range(500):
+        waiting = [
+            (row["id"].bytes, row["dag_run_id"].bytes, row["dag_node"], row["dag_item"])
+            for row in ledger.select(
+                "SELECT id, dag_run_id, dag_node, dag_item FROM executions WHERE dag_run_id IS NOT NULL"
+                " AND status IN (0, 1, 5) AND tenant_id = encode(%s, 'hex')::uuid",
+                ledger.tenant,
+            )
+        ]
+        if not waiting:
+            break
+        chosen = draw.sample(waiting, draw.randint(1, len(waiting)))
+        ends = {identity: cases[run].outcome(number, item) for identity, run, number, item in chosen}
+        runs.begin(list(ends))
+        runs.finish(ends)
+    found = []
+    for run, case in cases.items():
+        expected, status = case.expected()
+        actual = list(runs.states(run).values())
+        if actual != expected:
+            found.append(f"{case}: {actual} and not {expected}")
+        elif runs.status(run) != status:
+            found.append(f"{case}: {runs.status(run)} and not {status}")
+        ran = [(row["dag_node"], row["dag_item"]) for row in runs.executions(run)]
+        if len(ran) != len(set(ran)):
+            found.append(f"{case}: a node ran twice")
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_runs_end_as_the_reference_says(ledger: Ledger, seed: int) -> None:
+    assert difference(ledger, seed) == []
+
+
+def _skips_count_as_failures(self: Counts, outcome: EdgeOutcome) -> Counts:
+    return _plus(self, EdgeOutcome.FAILED if outcome is EdgeOutcome.SKIPPED else outcome)
+
+
+def _decided_early(self: Counts, outcome: EdgeOutcome) -> Counts:
+    counted = _plus(self, outcome)
+    return counted._replace(open=0) if outcome is EdgeOutcome.FAILED else counted
+
+
+def _min_one_success_forgotten(rule: TriggerRule, counts: Counts, policy: FailurePolicy) -> NodeState:
+    forgets = rule is TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
+    return _decide(TriggerRule.NONE_FAILED if forgets else rule, counts, policy)
+
+
+def _upstream_failed_is_skipped(rule: TriggerRule, counts: Counts, policy: FailurePolicy) -> NodeState:
+    state = _decide(rule, counts, policy)
+    return NodeState.SKIPPED if state is NodeState.UPSTREAM_FAILED else state
+
+
+def _conditions_hold(condition: Any, result: Any) -> bool:
+    return True
+
+
+def _one_bad_item_is_forgiven(counts: Counts) -> NodeState:
+    return NodeState.SUCCEEDED if counts.succeeded else NodeState.FAILED
+
+
+_plus, _decide = Counts.plus, rules.decide
+
+MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "skips count as failures": (Counts, "plus", _skips_count_as_failures),
+    "a failure decides early": (Counts, "plus", _decided_early),
+    "min_one_success is forgotten": (propagation, "decide", _min_one_success_forgotten),
+    "upstream_failed is skipped": (propagation, "decide", _upstream_failed_is_skipped),
+    "conditions always hold": (propagation.conditions, "holds", _conditions_hold),
+    "one bad item is forgiven": (propagation, "state_of_items", _one_bad_item_is_forgiven),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_fault_in_the_engine_is_caught(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    owner, attribute, wrong = MUTANTS[name]
+    monkeypatch.setattr(owner, attribute, wrong)
+    try:
+        found = difference(ledger, seed=0, count=25)
+    except (AssertionError, KeyError) as error:
+        found = [repr(error)]
+    except settle.psycopg.errors.CheckViolation as error:
+        found = [repr(error)]
+    assert found
