@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api import dag_run_representations as shown_as
-from apps.api import queries, representations
+from apps.api import representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.idempotency import once
@@ -26,8 +26,9 @@ NOTE_CHARACTERS = 1000
 class DagRuns(ApiView):
     """Runs of one DAG, latest first."""
 
+    query_parameters = ("status", "limit", "cursor")
+
     def get(self, request: Request, dag_id: UUID) -> Response:
-        queries.refuse_unknown(request, ("status", "limit", "cursor"))
         page = page_request(request, filters=("status",))
         found = selectors.runs(
             principal(request), dag_id=dag_id, statuses=_statuses(request), below=page.below, limit=page.limit + 1
