@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from apps.api import circuits, executions, scheduler, schedules, tasks, webhook_secret, workers
+from apps.api import circuits, executions, scheduler, schedules, secrets, tasks, webhook_secret, workers
 from apps.api.base import UnknownRoute
 
 urlpatterns = [
@@ -20,6 +20,8 @@ urlpatterns = [
     path("v1/circuits", circuits.Circuits.as_view()),
     path("v1/circuits/<int:circuit_id>/reset", circuits.ResetCircuit.as_view()),
     path("v1/workers", workers.Workers.as_view()),
+    path("v1/secrets", secrets.Secrets.as_view()),
+    path("v1/secrets/<str:name>", secrets.OneSecret.as_view()),
     path("v1/webhook-secret", webhook_secret.WebhookSecret.as_view()),
     path("v1/webhook-secret/rotate", webhook_secret.RotateWebhookSecret.as_view()),
     path("v1/admin/dlq", executions.DeadLetters.as_view()),

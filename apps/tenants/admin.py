@@ -14,7 +14,7 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.tenants import audit, keys
-from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, Tenant
+from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, Secret, Tenant
 from apps.tenants.read_only_admin import ReadOnlyAdmin
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
@@ -140,6 +140,19 @@ class ApiKeyAdmin(ModelAdmin):
             target_id=key.pk,
             detail={"name": key.name, "prefix": key.prefix, "role": key.role},
         )
+
+
+@admin.register(Secret)
+class SecretAdmin(ReadOnlyAdmin):
+    """Names alone. Values are written over REST, by those whose they are."""
+
+    list_display = ("name", "tenant", "updated_at", "updated_by")
+    list_filter = ("tenant",)
+    list_select_related = ("tenant",)
+    fields = ("tenant", "name", "created_at", "created_by", "updated_at", "updated_by")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Secret]:
+        return super().get_queryset(request).exclude(name__startswith=":")
 
 
 @admin.register(AuditEntry)

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from apps.tenants.identity import new_uuid, new_webhook_secret
+from apps.tenants.identity import new_uuid
 
 
 class Tier(models.TextChoices):
@@ -44,9 +44,6 @@ class Tenant(models.Model):
     rate_limit_rps = models.PositiveIntegerField(
         null=True, blank=True, help_text="dispatches a second; empty: no limit"
     )
-    webhook_secret = models.TextField(default=new_webhook_secret, editable=False)
-    webhook_secret_before = models.TextField(null=True, editable=False)
-    webhook_secret_rotated_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -109,6 +106,27 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class Secret(models.Model):
+    """A value that handlers may use and nobody may read. Names that begin with ":" are chronoweb's own."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="secrets")
+    name = models.CharField(max_length=63)
+    sealed = models.TextField(editable=False, help_text="encrypted for this tenant and name")
+    valid_until = models.DateTimeField(null=True, editable=False, help_text="workers do not use it after that")
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=200)
+    updated_at = models.DateTimeField(auto_now=True)
+    updated_by = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "tenant_secrets"
+        ordering = ["tenant", "name"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="tenant_secrets_one_of_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class AuditEntry(models.Model):

@@ -38,6 +38,10 @@ class Assignment:
     idempotent: bool = True
     class_index: int = 1
     webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the references of its handler stand for, by name. Never passed on but to the handler itself."""
+    problem: dict[str, Any] | None = None
+    """Why it cannot run at all: it fails with this error."""
 
 
 @dataclass(slots=True)

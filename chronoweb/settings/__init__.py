@@ -24,6 +24,10 @@ if not SECRET_KEY and (DATA_DIR / "secret_key").exists():
 if not SECRET_KEY:
     # Good for commands that sign nothing; the check chronoweb.E003 refuses to serve with it.
     SECRET_KEY = "unset-" + os.urandom(24).hex()
+# What seals the tenants' secrets; see chronoweb/runtime/encryption.py.
+SECRET_ENCRYPTION_KEYS = env.list("SECRET_ENCRYPTION_KEYS", default=[])
+if not SECRET_ENCRYPTION_KEYS and (DATA_DIR / "secret_encryption_keys").exists():
+    SECRET_ENCRYPTION_KEYS = (DATA_DIR / "secret_encryption_keys").read_text().split()
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
