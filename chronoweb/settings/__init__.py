@@ -1,6 +1,7 @@
 """Django settings. Everything that differs between installations comes from the environment (see .env.example)."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import environ
@@ -158,6 +159,14 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,
+}
+
+SIMPLE_JWT: dict[str, object] = {
+    "ACCESS_TOKEN_LIFETIME": timedelta(minutes=CHRONOWEB.access_token_minutes),
+    "REFRESH_TOKEN_LIFETIME": timedelta(days=CHRONOWEB.refresh_token_days),
+    "ALGORITHM": "HS256",
+    "ISSUER": "chronoweb",
+    "AUDIENCE": "chronoweb-api",
 }
 
 LOGGING = {
