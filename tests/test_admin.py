@@ -155,3 +155,38 @@ def test_staff_without_permissions_may_do_nothing(rows: Ledger) -> None:
     client.force_login(make_person(None, is_staff=True))
     for model in OURS:
         assert client.get(url(model, "changelist")).status_code == 403
+
+
+HOSTILE_IDS = (
+    "0",
+    "-1",
+    "9" * 30,
+    "x",
+    "%00",
+    "a%00b",
+    "%ff",
+    "_5F",
+    "%F0%9F%98%80",
+    "1%27--",
+    "%EF%BC%91",
+    "a" * 2000,
+)
+HOSTILE_IDS += ("ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-7000-8000-000000000000", "__proto__")
+
+
+@pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model.__name__)
+def test_no_id_brings_a_page_down(root: Client, model: type) -> None:
+    for identity in HOSTILE_IDS:
+        for page in ("change", "delete", "history"):
+            path = f"{url(model, 'changelist')}{identity}/{page}/"
+            found = root.get(path).status_code
+            assert found == 404 or (found == 403 and page == "delete"), f"{path} {found}"
+            assert root.post(path).status_code in (403, 404, 405), path
+
+
+@pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model.__name__)
+def test_no_query_brings_a_list_down(root: Client, model: type) -> None:
+    for query in ("id=%00", "q=%00", "q=" + "9" * 30, "o=zz", "p=-1", "p=zz", "tenant__id__exact=x", "_to_field=%00"):
+        assert root.get(f"{url(model, 'changelist')}?{query}").status_code in (200, 302, 400, 404), query
+    chosen = {"action": "delete_selected", "_selected_action": ["\0", "x", "9" * 30]}
+    assert root.post(url(model, "changelist"), chosen).status_code in (200, 302, 400, 403, 404)
