@@ -92,7 +92,7 @@ def test_the_ledger_is_never_counted_and_one_day_is_read_for_an_id(root: Client,
 
 def test_an_unknown_or_impossible_id_is_no_error(root: Client, rows: Ledger) -> None:
     for identity in ("00000000-0000-0000-0000-000000000000", "nonsense"):
-        assert root.get(url(Execution, "change", identity)).status_code == 302
+        assert root.get(url(Execution, "change", identity)).status_code == 404
         assert root.get(url(Execution, "changelist"), {"q": identity}).status_code == 200
 
 
