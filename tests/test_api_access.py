@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -26,8 +27,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _quick_passwords(settings: Settings) -> None:
-    """What makes guessing slow makes these tests slow."""
+def _own_tries_and_quick_passwords(settings: Settings, unique: str) -> None:
+    """All tests come from one address; and what makes guessing slow makes them slow."""
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, redis_prefix=f"{unique}:")
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
@@ -176,7 +178,7 @@ def test_forged_tokens_are_refused(settings: Settings, forgery: str) -> None:
     claims = jwt.decode(text, options={"verify_signature": False})
     key = settings.SECRET_KEY
     forged = {
-        "none": lambda: jwt.encode(claims, None, algorithm="none"),
+        "none": lambda: jwt.encode(claims, "", algorithm="none"),
         "other key": lambda: jwt.encode(claims, "k" * 40, algorithm="HS256"),
         "expired": lambda: jwt.encode({**claims, "exp": claims["iat"] - 1}, key, algorithm="HS256"),
         "no sign-in": lambda: jwt.encode({**claims, "sign_in": "x"}, key, algorithm="HS256"),
@@ -191,17 +193,15 @@ def test_forged_tokens_are_refused(settings: Settings, forgery: str) -> None:
 
 
 @pytest.fixture
-def few_tries(settings: Settings, unique: str) -> str:
-    """A Redis prefix of this test's own, and three tries."""
-    settings.CHRONOWEB = type(settings.CHRONOWEB)(redis_prefix=f"{unique}:", login_tries_per_account=3)
-    return unique
+def few_tries(settings: Settings) -> None:
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, login_tries_per_account=3)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/auth/token", "/login/", "/admin/login/"])
-def test_passwords_are_not_tried_for_ever(few_tries: str, path: str) -> None:
+def test_passwords_are_not_tried_for_ever(few_tries: None, path: str) -> None:
     person = make_person(make_tenant(), is_staff=True)
     given = {"username": person.username, "password": "wrong"}
-    kind = {"content_type": "application/json"} if path.startswith("/api") else {}
+    kind: Any = {"content_type": "application/json"} if path.startswith("/api") else {}
     answers = [Client().post(path, given, **kind) for _ in range(5)]
     assert [answer.status_code == 429 for answer in answers] == [False] * 3 + [True] * 2
     assert 1 <= int(answers[-1]["Retry-After"]) <= 120
@@ -225,7 +225,7 @@ def test_a_page_asks_with_its_session_its_tenant_and_its_csrf_token() -> None:
     assert browser.get("/api/v1/tasks", headers=theirs).status_code == 200
     problem(browser.get("/api/v1/tasks"), 401)  # a cookie alone is what another site could send
     problem(browser.get("/api/v1/tasks", headers={"X-Chronoweb-Tenant": foreign.slug}), 404)
-    made = {"data": document(), "content_type": "application/json"}
+    made: Any = {"data": document(), "content_type": "application/json"}
     problem(browser.post("/api/v1/tasks", headers=theirs, **made), 403)
     browser.cookies["csrftoken"] = "a" * 32
     answer = browser.post("/api/v1/tasks", headers={**theirs, "X-CSRFToken": "a" * 32}, **made)
