@@ -449,7 +449,7 @@ def test_a_tenant_sees_its_limits_and_their_use() -> None:
     api = make_api(role=Role.VIEWER)
     body = api.get("/tenants/me").json()
     assert UUID(body["id"]) == api.tenant.id
-    assert set(body["limits"]) == set(LIMITS)
+    assert set(body["limits"]) == set(body["use"]) == set(LIMITS)
     assert body["limits"]["api_requests_per_minute"] == 1000
     assert body["use"]["api_requests_per_minute"] == 1
     assert body["use"]["max_concurrent_workers"] == 0

@@ -36,11 +36,11 @@ class OwnTenant(ApiView):
 
 
 def _use(who: Principal) -> dict[str, Any]:
-    """Null where it is not known at this moment."""
+    """By the names of the limits; null where it is not counted, or Redis is away."""
     taken = None
     if who.api_requests_per_minute is not None:
         taken = limiter().take(name_of(who), who.api_requests_per_minute, count=0)
-    return {
+    return dict.fromkeys(LIMITS) | {
         "api_requests_per_minute": None if taken is None else taken.used,
         "max_concurrent_workers": Outstanding.objects.filter(tenant_id=who.tenant_id).count(),
     }
