@@ -3,6 +3,7 @@ from datetime import timedelta
 import django.db.models.deletion
 from django.db import migrations, models
 
+from apps.tenants.identity import new_webhook_secret
 from apps.tenants.secret_names import WEBHOOK, WEBHOOK_BEFORE
 from chronoweb.runtime.encryption import seal, unseal
 
@@ -31,11 +32,13 @@ def seal_webhook_secrets(apps, schema_editor):
 
 
 def open_webhook_secrets(apps, schema_editor):
-    """The way back: the columns have got new secrets by their default; those that were sealed take their place."""
-    tenants = apps.get_model("tenants", "Tenant").objects
-    for row in apps.get_model("tenants", "Secret").objects.filter(name=WEBHOOK).iterator():
-        value = unseal(row.sealed, str(row.tenant_id), row.name)
-        tenants.filter(id=row.tenant_id).update(webhook_secret=value)
+    """The way back: the new column has given every tenant the same secret; each gets its own again, or a new one."""
+    sealed = {row.tenant_id: row for row in apps.get_model("tenants", "Secret").objects.filter(name=WEBHOOK)}
+    for tenant in apps.get_model("tenants", "Tenant").objects.only("id").iterator():
+        row = sealed.get(tenant.id)
+        known = row and unseal(row.sealed, str(row.tenant_id), row.name)
+        tenant.webhook_secret = known or new_webhook_secret()
+        tenant.save(update_fields=["webhook_secret"])
 
 
 class Migration(migrations.Migration):
