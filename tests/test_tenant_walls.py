@@ -186,6 +186,29 @@ def test_a_foreign_id_is_not_found_and_nothing_moves(route: Route) -> None:
     assert of_tenant(world.tenant) == before
 
 
+HOSTILE = (
+    "%00",
+    "a%00b",
+    "%FF",
+    "9" * 30,
+    "x" * 3000,
+    "%F0%9F%98%80",
+    "..%2f",
+    "'--",
+    "00000000-0000-0000-0000-000000000000",
+)
+
+
+@pytest.mark.parametrize("route", [route for route in WITH if route.is_api], ids=name_of)
+def test_ids_that_nothing_can_have_are_not_found(route: Route) -> None:
+    own = make_api(role=Role.OWNER)
+    for hostile in HOSTILE:
+        path = route.to(dict.fromkeys(route.parameters, hostile)).removeprefix("/api/v1")
+        for method in route.methods:
+            answer = own.call(method, path, None if method == "get" else BODIES.get((method, route.path), {}))
+            assert answer.status_code == 404, f"{method} {path[:200]}: {answer.status_code} {answer.content[:300]!r}"
+
+
 @pytest.mark.parametrize("route", LISTS, ids=name_of)
 def test_lists_have_nothing_of_others_whatever_is_asked_for(route: Route) -> None:
     world, own = make_world(), make_api(role=Role.OWNER)

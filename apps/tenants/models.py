@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
@@ -148,6 +149,11 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    def clean(self) -> None:
+        """For forms; over REST scopes are read against the routes that there are."""
+        if not isinstance(self.scopes, list) or not all(isinstance(scope, str) for scope in self.scopes):
+            raise ValidationError({"scopes": 'must be a list of words, such as ["tasks", "executions"]; [] for all'})
 
 
 class SignIn(models.Model):
