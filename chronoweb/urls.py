@@ -5,12 +5,14 @@ from django.contrib import admin
 from django.urls import include, path
 
 from apps.api import health
+from apps.console.throttle import throttled
 
 urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("metrics", health.metrics),
     path("api/", include("apps.api.urls")),
+    path("admin/login/", throttled(admin.site.login)),
     path("admin/", admin.site.urls),
     path("", include("apps.console.urls")),
 ]

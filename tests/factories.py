@@ -28,7 +28,7 @@ MANUAL = {"type": "manual"}
 
 def make_tenant() -> Tenant:
     slug = "t" + secrets.token_hex(6)
-    return Tenant.objects.create(slug=slug, name=slug)
+    return Tenant.objects.create(slug=slug, name=slug, max_concurrent_workers=None, rate_limit_rps=None)
 
 
 def make_principal(tenant: Tenant | None = None, role: Role = Role.OPERATOR) -> Principal:

@@ -18,7 +18,14 @@ from apps.quickstart.data_directory import free_port
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parent.parent
-OTHERS = ("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "KAFKA_BOOTSTRAP_SERVERS", "SECRET_KEY")
+OTHERS = (
+    "DATABASE_URL",
+    "DATABASE_DIRECT_URL",
+    "REDIS_URL",
+    "KAFKA_BOOTSTRAP_SERVERS",
+    "SECRET_KEY",
+    "SECRET_ENCRYPTION_KEYS",
+)
 
 
 def bare_environment(**more: str) -> dict[str, str]:

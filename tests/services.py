@@ -43,6 +43,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     os.environ["CHRONOWEB_DATA_DIR"] = str(root)
     os.environ.setdefault("CHRONOWEB_CONTAINER_ENGINE", "none")  # tests of containers bring a store of their own
     os.environ.setdefault("SECRET_KEY", "of-the-test-suite-" + "0" * 40)
+    os.environ.setdefault("SECRET_ENCRYPTION_KEYS", "b2YtdGhlLXRlc3Qtc3VpdGUtYW5kLW9mLW5vYm9keSE=")
     missing = [name for name in VARIABLES if not os.environ.get(name)]
     if missing:
         services = EmbeddedServices(root, kafka=True, postgres_settings=POSTGRES_SETTINGS)

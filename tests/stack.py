@@ -35,7 +35,7 @@ from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Outcome, Overl
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
 from apps.quickstart.bench.processes import Daemons
 from apps.quickstart.services import ServiceAddresses
-from apps.tenants.models import Tenant
+from apps.tenants.models import UNLIMITED, Tenant
 from chronoweb.runtime import postgres
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config
@@ -127,7 +127,7 @@ class Ledger:
     version: int = 0
 
     def __post_init__(self) -> None:
-        tenant = Tenant(id=UUID(bytes=self.tenant), slug=self.slug, name=self.slug)
+        tenant = Tenant(id=UUID(bytes=self.tenant), slug=self.slug, name=self.slug, **UNLIMITED)
         # What the model adds is filled in; the ORM itself would need Django's connection.
         fields = {str(f.column): f.pre_save(tenant, add=True) for f in Tenant._meta.concrete_fields}
         marks = ", ".join(["%s"] * len(fields))

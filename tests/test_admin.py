@@ -92,7 +92,7 @@ def test_the_ledger_is_never_counted_and_one_day_is_read_for_an_id(root: Client,
 
 def test_an_unknown_or_impossible_id_is_no_error(root: Client, rows: Ledger) -> None:
     for identity in ("00000000-0000-0000-0000-000000000000", "nonsense"):
-        assert root.get(url(Execution, "change", identity)).status_code == 302
+        assert root.get(url(Execution, "change", identity)).status_code == 404
         assert root.get(url(Execution, "changelist"), {"q": identity}).status_code == 200
 
 
@@ -155,3 +155,34 @@ def test_staff_without_permissions_may_do_nothing(rows: Ledger) -> None:
     client.force_login(make_person(None, is_staff=True))
     for model in OURS:
         assert client.get(url(model, "changelist")).status_code == 403
+
+
+NIL = "00000000-0000-0000-0000-000000000000"
+HOSTILE_IDS = ("0", "9" * 30, "%00", "a%00b", "%ff", "_5F", "%EF%BC%91", "a" * 2000, NIL)
+
+
+@pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model.__name__)
+def test_no_id_brings_a_page_down(root: Client, model: type) -> None:
+    for identity in HOSTILE_IDS:
+        for page in ("change", "delete", "history"):
+            path = f"{url(model, 'changelist')}{identity}/{page}/"
+            found = root.get(path).status_code
+            assert found == 404 or (found == 403 and page == "delete"), f"{path} {found}"
+        assert root.post(f"{url(model, 'changelist')}{identity}/change/").status_code in (403, 404)
+
+
+@pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model.__name__)
+def test_no_query_brings_a_list_down(root: Client, model: type) -> None:
+    for query in ("id=%00", "q=%00", "q=" + "9" * 30, "o=zz", "p=-1", "p=zz", "tenant__id__exact=x", "_to_field=%00"):
+        assert root.get(f"{url(model, 'changelist')}?{query}").status_code in (200, 302, 400, 404), query
+    chosen = {"action": "delete_selected", "_selected_action": ["\0", "x", "9" * 30]}
+    assert root.post(url(model, "changelist"), chosen).status_code in (200, 302, 400, 403, 404)
+
+
+@pytest.mark.parametrize("scopes", ["5", '{"a": 1}', '["tasks", 5]', "nonsense"])
+def test_a_key_with_scopes_that_are_none_is_refused(root: Client, rows: Ledger, scopes: str) -> None:
+    given = {"tenant": rows.tenant.id, "name": "a", "role": "viewer", "scopes": scopes}
+    page = root.post(url(ApiKey, "add"), given)
+    assert page.status_code == 200
+    assert "scopes" in page.content.decode()
+    assert not ApiKey.objects.filter(tenant=rows.tenant, name="a").exists()

@@ -45,6 +45,20 @@ def test_a_missing_address(settings: Settings, field: str, tag: str, expected: s
     assert ids_of(tag) == [expected]
 
 
+def test_secrets_need_a_key_where_they_are_kept_or_opened(settings: Settings) -> None:
+    settings.SECRET_ENCRYPTION_KEYS = []
+    assert ids_of(checks.WEB) == ids_of(checks.SECRETS) == ["chronoweb.E008"]
+    assert ids_of(checks.DAEMON) == [], "who only moves work on needs none"
+
+
+def test_a_key_that_is_none_is_told_to_every_command_and_not_shown(settings: Settings) -> None:
+    settings.SECRET_ENCRYPTION_KEYS = [*settings.SECRET_ENCRYPTION_KEYS, "mistyped"]
+    [found] = django_checks.run_checks(tags=[checks.ALWAYS])
+    assert found.id == "chronoweb.E009"
+    assert "key 2 of 2" in found.msg
+    assert "mistyped" not in str(found)
+
+
 def test_an_invented_secret_key_does_not_serve(settings: Settings) -> None:
     settings.SECRET_KEY = "unset-abc"
     assert ids_of(checks.WEB) == ["chronoweb.E003"]

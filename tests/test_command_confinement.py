@@ -15,7 +15,10 @@ from apps.worker.handlers.command_policy import CommandPolicy, NoCommandUser
 from apps.worker.runner import Assignment
 from tests.runner_tools import PYTHON, Watched, assignment, until, watched
 
-SECRETS = ("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "SECRET_KEY", "KAFKA_BOOTSTRAP_SERVERS")
+SECRETS = (
+    *("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "KAFKA_BOOTSTRAP_SERVERS"),
+    *("SECRET_KEY", "SECRET_ENCRYPTION_KEYS"),
+)
 
 
 def command(*argv: str, **limits: Any) -> Assignment:

@@ -11,13 +11,15 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from apps.executions import store
 from apps.executions.states import Outcome
-from apps.tenants.models import AuditEntry, Role, Tenant
+from apps.tenants.models import AuditEntry, Role, Secret
+from apps.tenants.secret_names import WEBHOOK, WEBHOOK_BEFORE
+from apps.worker.attempt_secrets import AttemptSecrets, Needs
 from apps.worker.handlers.signing import sign
 from apps.worker.handlers.webhook import _timeout
 from chronoweb.runtime.clock import SYSTEM_CLOCK
-from tests.factories import make_api, make_task, make_tenant, problem
+from chronoweb.runtime.encryption import seal
+from tests.factories import make_api, make_task, problem
 from tests.stack import Ledger
 from tests.test_handlers_webhook import Server, runner, server, webhook  # noqa: F401 - fixtures
 
@@ -81,16 +83,31 @@ def test_the_answer_has_a_time_of_its_own(runner: object, server: Server) -> Non
 
 
 def test_a_worker_reads_the_secrets_in_force(ledger: Ledger) -> None:
-    [mine] = store.webhook_secrets_of(ledger.connection, [ledger.tenant], overlap_seconds=60)[ledger.tenant]
-    assert mine.startswith("whsec_")
-    query = (
-        "UPDATE tenants SET webhook_secret_before = webhook_secret, webhook_secret = 'whsec_bmV3',"
-        " webhook_secret_rotated_at = now() - interval '30 s' WHERE id = encode(%s, 'hex')::uuid"
-    )
-    ledger.connection.execute(query, (ledger.tenant,))
-    for overlap, secrets in ((60, ("whsec_bmV3", mine)), (10, ("whsec_bmV3",))):
-        found = store.webhook_secrets_of(ledger.connection, [ledger.tenant], overlap_seconds=overlap)
-        assert found == {ledger.tenant: secrets}
+    owner, tenant = str(UUID(bytes=ledger.tenant)), ledger.tenant
+
+    def read() -> tuple[str, ...]:
+        needs = Needs.of({"type": "webhook"})
+        assert needs is not None
+        secrets = AttemptSecrets()
+        secrets.load(ledger.connection, [(tenant, needs)])
+        return secrets.give(tenant, needs).signing
+
+    def put(name: str, value: str, until: str | None = None) -> None:
+        query = (
+            "INSERT INTO tenant_secrets"
+            " (tenant_id, name, sealed, valid_until, created_at, created_by, updated_at, updated_by)"
+            " VALUES (%s, %s, %s, now() + %s::interval, now(), '', now(), '') ON CONFLICT (tenant_id, name)"
+            " DO UPDATE SET valid_until = excluded.valid_until"
+        )
+        ledger.connection.execute(query, (owner, name, seal(value, owner, name), until))
+
+    assert read() == (), "nobody has asked for it yet, so nobody could check a signature"
+    put(WEBHOOK, SECRET)
+    assert read() == (SECRET,)
+    put(WEBHOOK_BEFORE, OLD, "30 s")
+    assert read() == (SECRET, OLD)
+    put(WEBHOOK_BEFORE, OLD, "-1 s")
+    assert read() == (SECRET,)
 
 
 @pytest.mark.django_db
@@ -104,7 +121,8 @@ def test_owners_see_and_change_it_and_each_look_is_recorded() -> None:
     rotated = owner.post("/webhook-secret/rotate").json()
     assert rotated["secret"] != secret
     assert rotated["secret_before"] == secret
-    Tenant.objects.filter(id=owner.tenant.id).update(webhook_secret_rotated_at=SYSTEM_CLOCK.now() - timedelta(days=2))
+    past = SYSTEM_CLOCK.now() - timedelta(days=2)
+    Secret.objects.filter(tenant=owner.tenant, name=WEBHOOK_BEFORE).update(valid_until=past)
     assert owner.get("/webhook-secret").json()["secret_before"] is None
     actions = list(AuditEntry.objects.filter(tenant=owner.tenant, action__startswith="webhook_secret"))
     assert sorted(entry.action.partition(".")[2] for entry in actions) == ["rotate", "show", "show"]
@@ -121,14 +139,17 @@ def test_others_do_not(role: Role) -> None:
 
 @pytest.mark.django_db
 def test_every_tenant_has_its_own_and_no_page_has_any(admin_client: Client) -> None:
-    one, two = make_tenant(), make_tenant()
-    assert one.webhook_secret != two.webhook_secret
-    page = admin_client.get(f"/admin/tenants/tenant/{one.id}/change/")
-    assert page.status_code == 200
-    assert one.webhook_secret not in page.content.decode()
-    api = make_api(one)
-    task = make_task(api.principal)
-    assert "whsec_" not in api.get(f"/tasks/{task.id}").content.decode()
+    one, two = make_api(role=Role.OWNER), make_api(role=Role.OWNER)
+    secrets = [api.get("/webhook-secret").json()["secret"] for api in (one, two)]
+    assert secrets[0] != secrets[1]
+    assert one.get("/webhook-secret").json()["secret"] == secrets[0], "made once"
+    task = make_task(one.principal)
+    pages = [admin_client.get(f"/admin/tenants/tenant/{one.tenant.id}/change/")]
+    pages += [admin_client.get("/admin/tenants/secret/"), one.get(f"/tasks/{task.id}"), one.get("/secrets")]
+    for page in pages:
+        assert page.status_code == 200
+        assert "whsec_" not in page.content.decode()
+        assert ":webhook" not in page.content.decode()
 
 
 @pytest.mark.django_db

@@ -12,12 +12,15 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api import problems, queries
-from apps.api.authentication import BearerKey
+from apps.api.authentication import Bearer, BrowserSession
 from apps.api.parsing import StrictJsonParser
+from apps.api.scopes import refuse_out_of_scope
 from apps.definitions import json_values
+from apps.tenants.limits import count_request
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs, NotFound
+from chronoweb.runtime.rate_limit import Taken
 
 
 class JsonAlways(BaseContentNegotiation):
@@ -52,22 +55,32 @@ class PublicView(APIView):
 
 
 class ApiView(PublicView):
-    """For holders of an API key: viewers read, operators write too.
+    """For holders of an API key, a token or a session: viewers read, operators write too.
 
     query_parameters: what the URL's query may name; anything else is refused, on every route.
     """
 
-    authentication_classes: Any = [BearerKey]
+    authentication_classes: Any = [Bearer, BrowserSession]
     query_parameters: tuple[str, ...] = ()
+    _taken: Taken | None = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if not isinstance(request.user, Principal):
-            raise NotAuthenticated("an API key is needed: Authorization: Bearer <API key>")
+            raise NotAuthenticated("an API key or a token is needed: Authorization: Bearer <API key or access token>")
+        self._taken = count_request(request.user)
+        refuse_out_of_scope(request.user, request.path)
         needed = self.needed_role(request)
         if not request.user.may(needed):
-            raise PermissionDenied(f"this needs the role {needed.value}; the key's role is {request.user.role.value}")
+            raise PermissionDenied(f"this needs the role {needed.value}; yours is {request.user.role.value}")
         queries.refuse_unknown(request, self.query_parameters)
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        if self._taken is not None:
+            for name, value in self._taken.headers().items():
+                answer[name] = value
+        return answer
 
     def needed_role(self, request: Request) -> Role:
         """The least role for this request."""

@@ -1,6 +1,7 @@
 """The header Idempotency-Key: a POST that is sent again gets the answer of the first, and happens once."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.db import connection as django_connection
 from django.db import transaction
@@ -19,11 +20,12 @@ REPLAYED = "Idempotent-Replayed"
 _KEPT_HEADERS = ("Location", "ETag")
 
 
-def once(request: Request, act: Callable[[], Response]) -> Response:
+def once(request: Request, act: Callable[[], Response], *, question: Any = None) -> Response:
     """Run `act` in one transaction with the request's key, or repeat the answer that is stored for it.
 
-    Only an answer of success is stored; what failed wrote nothing and may be tried again. Raises InvalidInput (422)
-    when the key was used for another request, Conflict (409) while the first one is still at work.
+    question: what tells requests apart, where that is not the body itself. Only an answer of success is stored; what
+    failed wrote nothing and may be tried again. Raises InvalidInput (422) when the key was used for another request,
+    Conflict (409) while the first one is still at work.
     """
     key = request.headers.get(HEADER)
     if key is None:
@@ -31,18 +33,17 @@ def once(request: Request, act: Callable[[], Response]) -> Response:
     if not 1 <= len(key) <= idempotency.LONGEST_KEY or not key.isprintable():
         legal = f"1 to {idempotency.LONGEST_KEY} printable characters"
         raise header_error(HEADER, key, "is not a key", legal)
-    question = idempotency.digest(
-        (request.method or "").encode(), request.path.encode(), json_values.canonical(request.data)
-    )
+    content = json_values.canonical(request.data if question is None else question)
+    asked = idempotency.digest((request.method or "").encode(), request.path.encode(), content)
     stored = f"request:{key}"
     tenant_id = principal(request).tenant_id
     with transaction.atomic():
         connection = postgres.raw(django_connection)
         used = idempotency.take(
-            connection, tenant_id=tenant_id, keys={stored: question}, days=config().idempotency_days
+            connection, tenant_id=tenant_id, keys={stored: asked}, days=config().idempotency_days
         ).get(stored)
         if used is not None:
-            return _repeat(used, question, key)
+            return _repeat(used, asked, key)
         response = act()
         kept = {name: response[name] for name in _KEPT_HEADERS if response.has_header(name)}
         answer = {"headers": kept, "body": response.data}

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from apps.definitions.services import VersionMismatch
 from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs, NotFound, ServiceUnavailable
+from chronoweb.runtime.rate_limit import TooMany
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         return problem(404, "not-found", str(error) or "no such resource")
     if isinstance(error, RequestDataTooBig):
         return problem(413, "body-too-large", "the body is too large")
+    if isinstance(error, TooMany):
+        return problem(429, "too-many-requests", str(error), headers=error.taken.headers())
     if isinstance(error, exceptions.APIException):
         return _of_drf(error)
     if isinstance(error, _AWAY) or isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):

@@ -2,7 +2,22 @@
 
 from django.urls import path, re_path
 
-from apps.api import circuits, dag_runs, executions, scheduler, schedules, tasks, webhook_secret, workers
+from apps.api import (
+    api_keys,
+    audit_log,
+    circuits,
+    dag_runs,
+    executions,
+    members,
+    scheduler,
+    schedules,
+    secrets,
+    tasks,
+    tenant,
+    tokens,
+    webhook_secret,
+    workers,
+)
 from apps.api.base import UnknownRoute
 
 urlpatterns = [
@@ -32,6 +47,17 @@ urlpatterns = [
     path("v1/circuits", circuits.Circuits.as_view()),
     path("v1/circuits/<int:circuit_id>/reset", circuits.ResetCircuit.as_view()),
     path("v1/workers", workers.Workers.as_view()),
+    path("v1/auth/token", tokens.ObtainToken.as_view()),
+    path("v1/auth/refresh", tokens.RefreshToken.as_view()),
+    path("v1/auth/revoke", tokens.RevokeToken.as_view()),
+    path("v1/tenants/me", tenant.OwnTenant.as_view()),
+    path("v1/members", members.Members.as_view()),
+    path("v1/members/<str:username>", members.OneMember.as_view()),
+    path("v1/api-keys", api_keys.ApiKeys.as_view()),
+    path("v1/api-keys/<uuid:key_id>", api_keys.OneApiKey.as_view()),
+    path("v1/audit-log", audit_log.AuditLog.as_view()),
+    path("v1/secrets", secrets.Secrets.as_view()),
+    path("v1/secrets/<str:name>", secrets.OneSecret.as_view()),
     path("v1/webhook-secret", webhook_secret.WebhookSecret.as_view()),
     path("v1/webhook-secret/rotate", webhook_secret.RotateWebhookSecret.as_view()),
     path("v1/admin/dlq", executions.DeadLetters.as_view()),

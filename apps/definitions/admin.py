@@ -6,13 +6,13 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 
 from apps.definitions import services
 from apps.definitions.models import Task
 from apps.tenants.admin import actor
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
+from apps.tenants.read_only_admin import StrictAdmin
 from chronoweb.runtime.errors import ChronowebError
 
 
@@ -33,7 +33,7 @@ class StandingFilter(admin.SimpleListFilter):
 
 
 @admin.register(Task)
-class TaskAdmin(ModelAdmin):
+class TaskAdmin(StrictAdmin):
     list_display = ("name", "tenant", "schedule_words", "priority", "next_fire_at", "paused_at", "version")
     list_filter = (StandingFilter, "overlap_policy", "tenant")
     list_select_related = ("tenant",)

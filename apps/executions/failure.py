@@ -29,7 +29,8 @@ FATE_UNKNOWN = "unknown"
 """The value of an error's "fate": the work may have been done, and nobody can tell."""
 
 _KNOWN = frozenset(kind.value for kind in FailureClass)
-_UNRESOLVED = "ReferenceProblem"  # a node of a DAG whose references have no value: nothing was called
+_SAYS_NOTHING = frozenset({"ReferenceProblem", "SecretMissing", "SecretUnreadable", "SecretUnfit"})
+"""Faults of the configuration, such as a secret that is not there: what the work would have called was not asked."""
 _NEVER_RAN = frozenset({"HandlerNotLoaded", "HandlersNotLoaded", "CommandNotStarted", "ContainerNotStarted"})
 
 
@@ -54,7 +55,7 @@ def circuit_letter(failure: FailureClass | None, error: Mapping[str, Any] | None
 
     A permanent refusal is an answer. A crash, a cancel or a plea for patience says nothing about what is behind.
     """
-    if (error or {}).get("type") == _UNRESOLVED:
+    if (error or {}).get("type") in _SAYS_NOTHING:
         return ""
     if failure is None or failure is FailureClass.PERMANENT:
         return "S"

@@ -15,6 +15,7 @@ from apps.executions.container_spec import (
     check_resources,
 )
 from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, escape
+from apps.executions.secret_references import check_reference
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import Resolve, check_url, system_resolve
@@ -106,6 +107,8 @@ def _check_headers(pointer: str, value: Any, found: Found) -> None:
             found.append(InvalidInput(at, name, "is no header name"))
         elif name.lower() in RESERVED_HEADERS:
             found.append(InvalidInput(at, text, f"the header {name} is set by chronoweb or by HTTP itself"))
+        elif isinstance(text, Mapping):
+            check_reference(at, text, found)
         elif not isinstance(text, str) or len(text) > VALUE_BYTES or not text.isascii() or not _printable(text):
             legal = f"printable ASCII text, at most {VALUE_BYTES} characters"
             found.append(InvalidInput(at, text, "is no header value", legal))

@@ -4,13 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from apps.executions.secret_references import Found, check_reference, escape
 from chronoweb.runtime.errors import InvalidInput
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 ARGUMENTS_AT_MOST = 256
 TEXT_BYTES = 64 * 1024
-
-Found = list[InvalidInput]
 
 
 def check_argv(pointer: str, value: Any, found: Found) -> None:
@@ -37,6 +36,8 @@ def check_environment(pointer: str, value: Any, found: Found) -> None:
             found.append(InvalidInput(at, name, "is no variable name", 'letters, digits and "_"'))
         elif name.startswith("CHRONOWEB_"):
             found.append(InvalidInput(at, text, "names that begin with CHRONOWEB_ are set by chronoweb"))
+        elif isinstance(text, Mapping):
+            check_reference(at, text, found)
         else:
             check_text(at, text, found)
 
@@ -50,8 +51,3 @@ def check_text(pointer: str, value: Any, found: Found) -> None:
         found.append(InvalidInput(pointer, None, "contains a lone surrogate"))
     elif len(value.encode()) > TEXT_BYTES:
         found.append(InvalidInput(pointer, None, "is too long", f"at most {TEXT_BYTES} bytes"))
-
-
-def escape(name: str) -> str:
-    """A name as part of a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")

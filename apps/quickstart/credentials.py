@@ -1,7 +1,8 @@
 """The secrets that quickstart makes once and keeps in the data directory, readable by their owner only.
 
-secret_key        Django's SECRET_KEY, where the environment gives none
-quickstart.json   url, tenant, api_key, admin_username, admin_password: the same at each start
+secret_key              Django's SECRET_KEY, where the environment gives none
+secret_encryption_keys  what seals tenants' secrets, likewise
+quickstart.json         url, tenant, api_key, admin_username, admin_password: the same at each start
 """
 
 import json
@@ -10,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from apps.quickstart.data_directory import read_json, write_private
+from chronoweb.runtime.encryption import new_key
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,12 @@ def read_credentials(data_dir: Path) -> Credentials | None:
     return None if found is None else Credentials(**found)
 
 
-def ensure_secret_key(data_dir: Path) -> None:
-    """Make DATA_DIR/secret_key, which the settings read; one that is there stays, or every session would end."""
-    path = data_dir / "secret_key"
-    if not path.exists():
-        write_private(path, secrets.token_urlsafe(50) + "\n")
+def ensure_keys(data_dir: Path) -> None:
+    """Make the two files of keys, which the settings read.
+
+    What is there stays: without it every session would end, and every secret would be lost.
+    """
+    for name, make in (("secret_key", lambda: secrets.token_urlsafe(50)), ("secret_encryption_keys", new_key)):
+        path = data_dir / name
+        if not path.exists():
+            write_private(path, make() + "\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from apps.quickstart import backing, child_process, processes, web_process
-from apps.quickstart.credentials import credentials_path, ensure_secret_key, read_credentials
+from apps.quickstart.credentials import credentials_path, ensure_keys, read_credentials
 from apps.quickstart.services import EmbeddedServices
 from apps.quickstart.supervisor import Supervisor
 from apps.quickstart.terminal import Progress, log_to_file, shown, summary
@@ -74,7 +74,7 @@ class Stack:
 
     def _prepare(self, progress: Progress, environment: Mapping[str, str], *, services_are_ours: bool) -> str:
         """Bring the database up to date and make the demo; returns the path of the login link."""
-        ensure_secret_key(self.data_dir)
+        ensure_keys(self.data_dir)
         processes.run_to_end(
             "migrate", "--no-input", "--verbosity=0", environment=environment, log_path=self.logs / "migrate.log"
         )

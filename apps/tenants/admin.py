@@ -14,8 +14,8 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.tenants import audit, keys
-from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, Tenant
-from apps.tenants.read_only_admin import ReadOnlyAdmin
+from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, Secret, Tenant
+from apps.tenants.read_only_admin import ReadOnlyAdmin, StrictAdmin, StrictPages
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 admin.site.unregister(User)
@@ -28,18 +28,18 @@ def actor(request: HttpRequest) -> str:
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):
+class UserAdmin(StrictPages, DjangoUserAdmin, ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(StrictPages, DjangoGroupAdmin, ModelAdmin):
     pass
 
 
-class AuditedAdmin(ModelAdmin):
+class AuditedAdmin(StrictAdmin):
     """Each save and deletion leaves an entry in the audit log, in the same transaction."""
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
@@ -90,7 +90,7 @@ class MembershipAdmin(AuditedAdmin):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ModelAdmin):
+class ApiKeyAdmin(StrictAdmin):
     """Keys are made and revoked, never changed or deleted: the log names them."""
 
     list_display = ("name", "prefix", "tenant", "role", "created_at", "expires_at", "revoked_at")
@@ -98,7 +98,7 @@ class ApiKeyAdmin(ModelAdmin):
     list_select_related = ("tenant",)
     search_fields = ("name", "prefix", "tenant__slug")
     autocomplete_fields = ("tenant",)
-    fields = ("tenant", "name", "role", "expires_at")
+    fields = ("tenant", "name", "role", "scopes", "expires_at")
     actions = ("revoke",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -115,8 +115,14 @@ class ApiKeyAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm, change: bool) -> None:
         """Issue the key and show its text, which is stored nowhere."""
-        text = keys.issue(tenant=obj.tenant, name=obj.name, role=Role(obj.role), expires_at=obj.expires_at)
-        issued = ApiKey.objects.filter(tenant=obj.tenant, prefix=text[: len("cw_") + 8]).latest("created_at")
+        issued, text = keys.make(
+            tenant=obj.tenant,
+            name=obj.name,
+            role=Role(obj.role),
+            expires_at=obj.expires_at,
+            scopes=obj.scopes,
+            created_by=actor(request),
+        )
         obj.pk, obj.prefix = issued.pk, issued.prefix
         self._record(request, issued, "create")
         note = "The key, shown this once, so keep it now: <code>{}</code>"
@@ -140,6 +146,19 @@ class ApiKeyAdmin(ModelAdmin):
             target_id=key.pk,
             detail={"name": key.name, "prefix": key.prefix, "role": key.role},
         )
+
+
+@admin.register(Secret)
+class SecretAdmin(ReadOnlyAdmin):
+    """Names alone. Values are written over REST, by those whose they are."""
+
+    list_display = ("name", "tenant", "updated_at", "updated_by")
+    list_filter = ("tenant",)
+    list_select_related = ("tenant",)
+    fields = ("tenant", "name", "created_at", "created_by", "updated_at", "updated_by")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Secret]:
+        return super().get_queryset(request).exclude(name__startswith=":")
 
 
 @admin.register(AuditEntry)

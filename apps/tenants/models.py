@@ -1,10 +1,13 @@
 """Who: tenants, their members, their API keys, and the log of what was done."""
 
+from typing import Any
+
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
-from apps.tenants.identity import new_uuid, new_webhook_secret
+from apps.tenants.identity import new_uuid
 
 
 class Tier(models.TextChoices):
@@ -27,6 +30,19 @@ class Role(models.TextChoices):
         return {"viewer": 0, "operator": 1, "owner": 2}[self.value]
 
 
+LIMITS = (
+    "api_requests_per_minute",
+    "rate_limit_rps",
+    "max_concurrent_workers",
+    "executions_per_hour",
+    "compute_minutes_per_month",
+    "log_storage_gb",
+)
+"""Fields of a tenant; NULL is no limit."""
+UNLIMITED: dict[str, Any] = dict.fromkeys(LIMITS)
+"""What chronoweb's own tenants are made with."""
+
+
 class Tenant(models.Model):
     """An isolated customer; owns everything else. Never deleted while it has executions."""
 
@@ -39,14 +55,23 @@ class Tenant(models.Model):
         default=1, help_text="its share among tenants that have work due: 2 gets twice the turns of 1"
     )
     max_concurrent_workers = models.PositiveIntegerField(
-        null=True, blank=True, help_text="executions dispatched at once; empty: no limit"
+        null=True, blank=True, default=200, help_text="executions dispatched at once; empty: no limit"
     )
     rate_limit_rps = models.PositiveIntegerField(
-        null=True, blank=True, help_text="dispatches a second; empty: no limit"
+        null=True, blank=True, default=1000, help_text="dispatches a second; empty: no limit"
     )
-    webhook_secret = models.TextField(default=new_webhook_secret, editable=False)
-    webhook_secret_before = models.TextField(null=True, editable=False)
-    webhook_secret_rotated_at = models.DateTimeField(null=True, editable=False)
+    api_requests_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, default=1000, help_text="requests to the REST API; empty: no limit"
+    )
+    executions_per_hour = models.PositiveIntegerField(
+        null=True, blank=True, default=10_000, help_text="executions dispatched in an hour; empty: no limit"
+    )
+    compute_minutes_per_month = models.PositiveIntegerField(
+        null=True, blank=True, default=50_000, help_text="run time of all attempts in a month; empty: no limit"
+    )
+    log_storage_gb = models.PositiveIntegerField(
+        null=True, blank=True, default=100, help_text="logs kept, in GB; empty: no limit"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -60,6 +85,17 @@ class Tenant(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(rate_limit_rps=None) | Q(rate_limit_rps__gte=1), name="tenants_rate_positive"
+            ),
+            *(
+                models.CheckConstraint(
+                    condition=Q(**{name: None}) | Q(**{f"{name}__gte": 1}), name=f"tenants_{name}_positive"
+                )
+                for name in (
+                    "api_requests_per_minute",
+                    "executions_per_hour",
+                    "compute_minutes_per_month",
+                    "log_storage_gb",
+                )
             ),
             models.CheckConstraint(condition=Q(tier__in=Tier.values), name="tenants_tier_is_known"),
         ]
@@ -96,7 +132,11 @@ class ApiKey(models.Model):
     prefix = models.CharField(max_length=16, help_text="the first characters of the key")
     key_hash = models.CharField(max_length=64, unique=True, editable=False, help_text="SHA-256, hexadecimal")
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.OPERATOR)
+    scopes = models.JSONField(
+        default=list, blank=True, help_text='the parts of the API that it may use, such as ["tasks"]; empty: all'
+    )
     created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=200, default="", blank=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True, help_text="UTC; empty: never")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
@@ -109,6 +149,53 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    def clean(self) -> None:
+        """For forms; over REST scopes are read against the routes that there are."""
+        if not isinstance(self.scopes, list) or not all(isinstance(scope, str) for scope in self.scopes):
+            raise ValidationError({"scopes": 'must be a list of words, such as ["tasks", "executions"]; [] for all'})
+
+
+class SignIn(models.Model):
+    """A person's tokens for the API, from obtaining to revoking: one row, however often they are refreshed.
+
+    Only the number of the refresh token in force is kept, never a token. The tenant is the one that they speak for.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    refresh_id = models.CharField(max_length=64, help_text="jti of the refresh token in force")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "sign_ins"
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.tenant}"
+
+
+class Secret(models.Model):
+    """A value that handlers may use and nobody may read. Names that begin with ":" are chronoweb's own."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="secrets")
+    name = models.CharField(max_length=63)
+    sealed = models.TextField(editable=False, help_text="encrypted for this tenant and name")
+    valid_until = models.DateTimeField(null=True, editable=False, help_text="workers do not use it after that")
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=200)
+    updated_at = models.DateTimeField(auto_now=True)
+    updated_by = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "tenant_secrets"
+        ordering = ["tenant", "name"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="tenant_secrets_one_of_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class AuditEntry(models.Model):

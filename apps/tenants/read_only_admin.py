@@ -1,13 +1,37 @@
-"""What the admin's pages of run data have in common: they show, they never write, and they never count."""
+"""What the admin's pages have in common: no id brings them down; those of run data show, never write, never count."""
 
-from typing import Any
+from typing import Any, NoReturn
 
-from django.http import HttpRequest
+from django.contrib import admin
+from django.core.exceptions import SuspiciousOperation
+from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 
-class ReadOnlyAdmin(ModelAdmin):
+class StrictPages(admin.ModelAdmin):
+    """What is not there is a 404. Django itself redirects, and asks the database for ids that it cannot have."""
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        if "\0" in object_id:
+            raise Http404("no such object")
+        return super().get_object(request, object_id, from_field)
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: Any) -> NoReturn:
+        raise Http404(f"no {opts.verbose_name} of this id")
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        given = [*request.GET.values(), *request.POST.getlist("_selected_action")]
+        if any("\0" in value for value in given):
+            raise SuspiciousOperation("a value contains a NUL character")
+        return super().changelist_view(request, extra_context)
+
+
+class StrictAdmin(StrictPages, ModelAdmin):
+    """The same in the admin's theme."""
+
+
+class ReadOnlyAdmin(StrictAdmin):
     """Rows to look at. Pages go on until one is empty: a COUNT over the ledger costs seconds."""
 
     paginator = InfinitePaginator

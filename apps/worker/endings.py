@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from apps.executions.failure import FATE_UNKNOWN
 from apps.executions.states import Outcome
+from apps.worker.attempt_secrets import values_to_mask
+from apps.worker.hiding import hide
 from apps.worker.jobs import Job, Report, RunResult
 from apps.worker.roster import Roster
 from chronoweb.runtime.clock import Clock
@@ -31,6 +33,8 @@ class Endings:
         if job.done:
             return
         job.done = True
+        if job.assignment.secrets:
+            result, error = hide(values_to_mask(job.assignment), result, error)
         end = judge(job, outcome, error)
         if end.handed_back:
             self._roster.hand_back(job)

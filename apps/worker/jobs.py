@@ -40,6 +40,8 @@ class Assignment:
     webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
     run_json: bytes | None = None
     """Of a node of a run: what the handler's context tells of the run, the parents and the item."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the references of its handler stand for, by name. Never passed on but to the handler itself."""
     problem: dict[str, Any] | None = None
     """Why it cannot run at all: it fails with this error."""
 

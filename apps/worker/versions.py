@@ -9,8 +9,8 @@ import psycopg
 from apps.executions import ids, store
 from apps.executions.retry import RetryPolicy
 from apps.executions.rows import Claimed, VersionRow
+from apps.worker.attempt_secrets import NOTHING, AttemptSecrets, Needs
 from apps.worker.jobs import Assignment
-from apps.worker.webhook_secrets import WebhookSecrets
 
 _KEPT = 10_000
 
@@ -33,7 +33,8 @@ class Versions:
         self._terms: dict[int, Terms] = {}
         self._distinct: dict[Terms, Terms] = {}
         self._limits: dict[int, dict[str, float]] = {}
-        self._secrets = WebhookSecrets()
+        self._needs: dict[int, Needs] = {}
+        self._secrets = AttemptSecrets()
 
     def load(self, connection: psycopg.Connection, wanted: Iterable[int]) -> None:
         """Make sure that these are known."""
@@ -43,6 +44,7 @@ class Versions:
             return
         if len(self._rows) > _KEPT:
             self._rows.clear()
+            self._needs.clear()
             missing = wanted
         for row in store.versions_of(connection, sorted(missing)):
             self._rows[row.id] = row
@@ -50,10 +52,14 @@ class Versions:
             terms = Terms(policy, row.definition.get("idempotent", True), row.circuit_key)
             self._terms[row.id] = self._distinct.setdefault(terms, terms)
             self._limits[row.id] = row.definition.get("timeouts") or {}
+            if needs := Needs.of(row.definition["handler"]):
+                self._needs[row.id] = needs
 
     def load_secrets(self, connection: psycopg.Connection, claimed: Iterable[Claimed]) -> None:
-        """Make sure that what these webhooks are signed with is known; their versions are."""
-        self._secrets.load(connection, (c.tenant_id for c in claimed if self._is_webhook(c)))
+        """Make sure that the secrets of these are known; their versions are."""
+        self._secrets.load(
+            connection, ((c.tenant_id, needs) for c in claimed if (needs := self._needs.get(c.version_id)))
+        )
 
     def terms(self, version_id: int) -> Terms:
         """The terms of a version that has been loaded, however long ago."""
@@ -79,6 +85,8 @@ class Versions:
         if total is not None and first_start_us is not None:
             left = total - (max(now_us, claimed.run_at_us) - first_start_us) / 1e6
         total_is_nearer = left is not None and left < timeout
+        needs = self._needs.get(claimed.version_id)
+        given = NOTHING if needs is None else self._secrets.give(claimed.tenant_id, needs)
         return Assignment(
             execution_id=claimed.id,
             token=claimed.token,
@@ -99,11 +107,10 @@ class Versions:
             total_is_nearer=total_is_nearer,
             idempotent=definition.get("idempotent", True),
             class_index=claimed.class_index,
-            webhook_secrets=self._secrets.of(claimed.tenant_id) if self._is_webhook(claimed) else (),
+            webhook_secrets=given.signing,
+            secrets=given.secrets,
+            problem=given.problem,
         )
-
-    def _is_webhook(self, claimed: Claimed) -> bool:
-        return self._rows[claimed.version_id].definition["handler"].get("type") == "webhook"
 
     def _parameters(self, claimed: Claimed, row: VersionRow) -> bytes | None:
         if claimed.payload is not None:

@@ -1,10 +1,12 @@
 """System checks: what is wrong with an installation's settings, told before anything runs, each with an id and a hint.
 
 E001 no DATABASE_URL      E002 no REDIS_URL          E003 no SECRET_KEY              E004 a knob out of its range
-E005 Redis may evict      E006 Kafka addresses       E007 networks that are none     W001 Redis not reached
+E005 Redis may evict      E006 Kafka addresses       E007 networks that are none     E008 no key for secrets
+E009 a key that is none   W001 Redis not reached
 
-E004, E006 and E007 are told to every command. The others matter to what runs for long, and not to `makemigrations`:
-they are deployment checks (`manage.py check --deploy`), and daemons and the web process make them when they start.
+E004, E006, E007 and E009 are told to every command. The others matter to what runs for long, and not to
+`makemigrations`: they are deployment checks (`manage.py check --deploy`), and daemons and the web process make them
+when they start.
 """
 
 import re
@@ -16,12 +18,12 @@ from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage
 
-from chronoweb.runtime import config, outbound, redis_client
+from chronoweb.runtime import config, encryption, outbound, redis_client
 from chronoweb.runtime.addresses import configured
 from chronoweb.runtime.errors import ConfigurationError
 
-ALWAYS, DAEMON, WEB = "chronoweb", "chronoweb_daemon", "chronoweb_web"
-"""Tags: for every command; for what works on the ledger; for what serves pages."""
+ALWAYS, DAEMON, WEB, SECRETS = "chronoweb", "chronoweb_daemon", "chronoweb_web", "chronoweb_secrets"
+"""Tags: for every command; for what works on the ledger; for what serves pages; for what opens tenants' secrets."""
 
 UNSET_SECRET_KEY = "unset-"  # noqa: S105  what settings put before a key that they had to invent
 _KAFKA_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
@@ -35,9 +37,11 @@ def register_all() -> None:
         (check_config, (ALWAYS,), False),
         (check_kafka, (ALWAYS,), False),
         (check_networks, (ALWAYS,), False),
+        (check_encryption_keys, (ALWAYS,), False),
         (check_database_url, (DAEMON, WEB), True),
         (check_redis_url, (DAEMON, WEB), True),
         (check_secret_key, (WEB,), True),
+        (check_encryption_key, (WEB, SECRETS), True),
         (check_eviction, (DAEMON,), True),
     )
     for check, tags, deploy in found:
@@ -72,6 +76,20 @@ def check_secret_key(app_configs: Any = None, **kwargs: Any) -> list[CheckMessag
     hint = "Set SECRET_KEY to 50 random characters, the same in every web process, and keep it secret."
     problem = "SECRET_KEY is not set: each web process would sign sessions with a key of its own."
     return [checks.Error(problem, hint=hint, id="chronoweb.E003")]
+
+
+def check_encryption_key(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    if settings.SECRET_ENCRYPTION_KEYS:
+        return []
+    hint = f"Make one with {encryption.HOW}, set it in every web process and worker, and keep a copy elsewhere."
+    problem = f"{encryption.SETTING} is not set: tenants' secrets could be neither kept nor read."
+    return [checks.Error(problem, hint=hint, id="chronoweb.E008")]
+
+
+def check_encryption_keys(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    hint = f"Keys are made with {encryption.HOW}; several are written with commas, the newest first."
+    problems = encryption.key_problems(settings.SECRET_ENCRYPTION_KEYS)
+    return [checks.Error(problem + ".", hint=hint, id="chronoweb.E009") for problem in problems]
 
 
 def check_config(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:

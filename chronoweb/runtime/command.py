@@ -23,6 +23,8 @@ class DaemonCommand(BaseCommand):
     """A management command that runs one daemon. Subclasses name it and build it."""
 
     daemon_name = ""
+    check_tags: tuple[str, ...] = (checks.DAEMON,)
+    """Which system checks must pass before it starts."""
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
         return super().create_parser(
@@ -41,7 +43,7 @@ class DaemonCommand(BaseCommand):
         raise NotImplementedError
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.check(tags=[checks.DAEMON], include_deployment_checks=True)
+        self.check(tags=list(self.check_tags), include_deployment_checks=True)
         stop = Stop()
         stop.install()
         try:

@@ -109,6 +109,10 @@ class Config:
     # API
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")
+    access_token_minutes: float = _number(10, 0.01, 1440, "how long an access token of a person is good")
+    refresh_token_days: float = _number(7, 0.01, 365, "how long a refresh token is good; each is good once")
+    login_tries_per_account: int = _number(10, 1, 10_000, "tries a minute of one account's password from one address")
+    login_tries_per_address: int = _number(60, 1, 100_000, "tries a minute of any password from one address")
     outbound_allowed_networks: tuple[str, ...] = _words("CIDRs that webhooks and containers may reach although private")
 
     @property

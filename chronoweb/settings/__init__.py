@@ -1,6 +1,7 @@
 """Django settings. Everything that differs between installations comes from the environment (see .env.example)."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import environ
@@ -24,6 +25,10 @@ if not SECRET_KEY and (DATA_DIR / "secret_key").exists():
 if not SECRET_KEY:
     # Good for commands that sign nothing; the check chronoweb.E003 refuses to serve with it.
     SECRET_KEY = "unset-" + os.urandom(24).hex()
+# What seals the tenants' secrets; see chronoweb/runtime/encryption.py.
+SECRET_ENCRYPTION_KEYS = env.list("SECRET_ENCRYPTION_KEYS", default=[])
+if not SECRET_ENCRYPTION_KEYS and (DATA_DIR / "secret_encryption_keys").exists():
+    SECRET_ENCRYPTION_KEYS = (DATA_DIR / "secret_encryption_keys").read_text().split()
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
@@ -154,6 +159,14 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,
+}
+
+SIMPLE_JWT: dict[str, object] = {
+    "ACCESS_TOKEN_LIFETIME": timedelta(minutes=CHRONOWEB.access_token_minutes),
+    "REFRESH_TOKEN_LIFETIME": timedelta(days=CHRONOWEB.refresh_token_days),
+    "ALGORITHM": "HS256",
+    "ISSUER": "chronoweb",
+    "AUDIENCE": "chronoweb-api",
 }
 
 LOGGING = {

@@ -52,12 +52,12 @@ SELECT v.id, v.name, t.slug, v.definition, v.circuit_key
 FROM task_versions v JOIN tenants t ON t.id = v.tenant_id
 WHERE v.id = ANY(%(versions)s)
 
--- name: webhook_secrets_of
--- What tenants' webhooks are signed with: the secret in force and, for a day after a rotation, the one before.
-SELECT id, webhook_secret,
-    CASE WHEN webhook_secret_rotated_at > clock_timestamp() - %(overlap)s * interval '1 second'
-        THEN webhook_secret_before END
-FROM tenants WHERE id = ANY(%(tenants)s)
+-- name: secrets_of
+-- Tenants' secrets by name, sealed as they are kept.
+SELECT s.tenant_id, s.name, s.sealed
+FROM unnest(%(tenants)s, %(names)s) v(tenant_id, name)
+JOIN tenant_secrets s ON s.tenant_id = v.tenant_id AND s.name = v.name
+WHERE s.valid_until IS NULL OR s.valid_until > clock_timestamp()
 
 -- name: release
 -- Give back what this worker was sent or has begun: uncounted, under a new token, due as before.

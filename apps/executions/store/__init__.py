@@ -54,13 +54,13 @@ from apps.executions.store.working import (
     note_started,
     register_worker,
     release,
+    secrets_of,
     stop_worker,
     tenant_of_slug,
     to_cancel,
     unfit,
     versions_of,
     wake_waiters,
-    webhook_secrets_of,
 )
 
 __all__ = [
@@ -102,6 +102,7 @@ __all__ = [
     "request_cancel_of_slot_holders",
     "routes",
     "routes_waited_for",
+    "secrets_of",
     "sent",
     "sent_by_day",
     "states_of",
@@ -116,6 +117,5 @@ __all__ = [
     "wake_route_waiters",
     "wake_waiters",
     "walk",
-    "webhook_secrets_of",
     "workers_alive",
 ]

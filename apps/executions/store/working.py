@@ -56,14 +56,14 @@ def versions_of(connection: psycopg.Connection, versions: Sequence[int]) -> list
     return [VersionRow(*row) for row in connection.execute(named_sql("versions_of"), {"versions": list(versions)})]
 
 
-def webhook_secrets_of(
-    connection: psycopg.Connection, tenants: Sequence[bytes], *, overlap_seconds: float
-) -> dict[bytes, tuple[str, ...]]:
-    """What the tenants' webhooks are signed with, the secret in force first."""
-    parameters = {"tenants": uuids(tenants), "overlap": overlap_seconds}
+def secrets_of(connection: psycopg.Connection, wanted: Sequence[tuple[bytes, str]]) -> dict[tuple[bytes, str], str]:
+    """(tenant, name) → what is kept of it, sealed; what is missing from the answer does not exist."""
+    parameters = {
+        "tenants": uuids([tenant for tenant, _ in wanted]),
+        "names": texts([name.encode() for _, name in wanted]),
+    }
     cursor = connection.cursor(binary=True)
-    rows = cursor.execute(named_sql("webhook_secrets_of"), parameters)
-    return {tenant: tuple(secret for secret in secrets if secret) for tenant, *secrets in rows}
+    return {(tenant, name): sealed for tenant, name, sealed in cursor.execute(named_sql("secrets_of"), parameters)}
 
 
 def release(

@@ -17,7 +17,7 @@ from apps.definitions.models import Task
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions.rows import Queue
 from apps.quickstart.bench import scenarios
-from apps.tenants.models import Role, Tenant, Tier
+from apps.tenants.models import UNLIMITED, Role, Tenant, Tier
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres, redis_client
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -116,7 +116,7 @@ def flood(bench: "scenarios.Bench", *, count: int, seconds: int, say: Callable[[
 
 
 def _other_tenant() -> tuple[Principal, Task, Task]:
-    tenant = Tenant.objects.create(slug=f"other-{time.monotonic_ns()}", name="other", tier=Tier.SYSTEM)
+    tenant = Tenant.objects.create(slug=f"other-{time.monotonic_ns()}", name="other", tier=Tier.SYSTEM, **UNLIMITED)
     principal = Principal(tenant.id, tenant.slug, Role.OWNER, "bench")
     made = [
         services.create_task(principal=principal, data=scenarios.task_document(name=f"bench-{name}", priority=priority))

@@ -9,7 +9,7 @@ from apps.definitions import services
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions.states import Status
 from apps.quickstart.bench import scenarios
-from apps.tenants.models import Role, Tenant, Tier
+from apps.tenants.models import UNLIMITED, Role, Tenant, Tier
 from apps.tenants.principal import Principal
 from chronoweb.runtime import redis_client
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -81,7 +81,7 @@ def _fill(bench: "scenarios.Bench", count: int, tenants: int) -> int:
     span = _MINUTES * 60 - _FIRST_SECONDS
     each = count // tenants
     for _ in range(tenants):
-        tenant = Tenant.objects.create(slug=f"full-{time.monotonic_ns()}", name="full", tier=Tier.SYSTEM)
+        tenant = Tenant.objects.create(slug=f"full-{time.monotonic_ns()}", name="full", tier=Tier.SYSTEM, **UNLIMITED)
         principal = Principal(tenant.id, tenant.slug, Role.OWNER, "bench")
         task = services.create_task(principal=principal, data=scenarios.task_document(name="full", priority=5))
         for start in range(0, each, _BATCH):

@@ -19,6 +19,7 @@ import psutil
 from django.conf import settings
 
 from apps.quickstart.bench import classes, dags, flood, pressure, scenarios
+from apps.quickstart.credentials import ensure_keys
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ServiceUnavailable
 
@@ -50,12 +51,12 @@ def main(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
 def _with_services(folder: Path, options: Mapping[str, Any], *, say: Say) -> None:
     kafka = options["transport"] == "kafka"
     with EmbeddedServices(folder / "services", kafka=kafka) as addresses:
+        ensure_keys(folder)
         environment = {
             **os.environ,
             "KAFKA_BOOTSTRAP_SERVERS": "",
             **addresses.environment(),
             "CHRONOWEB_DATA_DIR": str(folder),
-            "SECRET_KEY": "bench-" + "0" * 50,
             _INSIDE: str(folder),
         }
         manage = [sys.executable, str(Path(settings.BASE_DIR) / "manage.py")]

@@ -17,7 +17,7 @@ from apps.quickstart.bench import measure
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
 from apps.quickstart.bench.processes import Daemons
 from apps.quickstart.services import ServiceAddresses
-from apps.tenants.models import Role, Tenant, Tier
+from apps.tenants.models import UNLIMITED, Role, Tenant, Tier
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -51,7 +51,7 @@ class Bench:
         }
         self.daemons = Daemons(environment, logs)
         self.connection = postgres.connect("bench", url=self.addresses.database_url, hot=False)
-        tenant = Tenant.objects.create(slug=f"bench-{time.monotonic_ns()}", name="bench", tier=Tier.SYSTEM)
+        tenant = Tenant.objects.create(slug=f"bench-{time.monotonic_ns()}", name="bench", tier=Tier.SYSTEM, **UNLIMITED)
         self.principal = Principal(tenant.id, tenant.slug, Role.OWNER, "bench")
         self.task: Task = services.create_task(principal=self.principal, data=task_document(name="bench", priority=5))
 

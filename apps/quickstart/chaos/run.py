@@ -20,6 +20,7 @@ from django.conf import settings
 from apps.quickstart import child_process, processes
 from apps.quickstart.chaos import plan
 from apps.quickstart.chaos.trial import Trial
+from apps.quickstart.credentials import ensure_keys
 from apps.quickstart.errors import EmbeddedServiceFailed
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -67,7 +68,8 @@ def _outside(folder: Path, options: Mapping[str, Any]) -> int:
     _log_to(folder / "logs" / "services.log")
     with services as addresses:
         environment = processes.child_environment(os.environ, addresses, data_dir=folder)
-        environment |= {"SECRET_KEY": "chaos-" + "0" * 50, _INSIDE: str(folder)}
+        ensure_keys(folder)
+        environment |= {_INSIDE: str(folder)}
         processes.run_to_end(
             "migrate", "--verbosity=0", environment=environment, log_path=folder / "logs" / "migrate.log"
         )

@@ -24,7 +24,7 @@ from apps.quickstart.data_directory import free_port
 from apps.quickstart.processes import child_environment
 from apps.quickstart.services import ServiceAddresses
 from apps.tenants import keys
-from apps.tenants.models import Role, Tenant, Tier
+from apps.tenants.models import UNLIMITED, Role, Tenant, Tier
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import ServiceUnavailable
 
@@ -103,7 +103,7 @@ class Trial:
     # ---- before ----
 
     def _key(self, slug: str) -> str:
-        tenant, _ = Tenant.objects.get_or_create(slug=slug, defaults={"name": slug, "tier": Tier.SYSTEM})
+        tenant, _ = Tenant.objects.get_or_create(slug=slug, defaults={"name": slug, "tier": Tier.SYSTEM, **UNLIMITED})
         return keys.issue(tenant=tenant, name="chaos", role=Role.OPERATOR)
 
     def _answers(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from apps.executions.container_spec import Resources, allowed_pairs, resources
 from apps.executions.failure import FATE_UNKNOWN
+from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
 from apps.worker.containers import gate as gates
 from apps.worker.containers import verdict
@@ -130,7 +131,8 @@ class ContainerRunner:
     def _program(
         self, engine: Engine, assignment: Assignment, asked: Resources, directory: str, gate: Gate | None
     ) -> Program:
-        given = {"HOME": "/tmp", **(assignment.handler.get("environment") or {}), **(gates.VARIABLES if gate else {})}  # noqa: S108 - inside
+        own = put_in(assignment.handler.get("environment"), assignment.secrets)
+        given = {"HOME": "/tmp", **own, **(gates.VARIABLES if gate else {})}  # noqa: S108 - inside
         variables = Path(directory, "environment")
         variables.touch(mode=0o600)
         variables.write_text("".join(f"{name}={value}\n" for name, value in given.items()))

@@ -14,6 +14,7 @@ import tempfile
 from typing import Any
 from uuid import UUID
 
+from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
 from apps.worker.children.zygote_client import death_words
 from apps.worker.handlers.command_policy import CommandPolicy, NoCommandUser
@@ -95,7 +96,7 @@ def _environment(assignment: Assignment, directory: str, *, own_user: bool) -> d
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": directory,
         "TMPDIR": directory,
-        **{str(name): str(value) for name, value in (assignment.handler.get("environment") or {}).items()},
+        **put_in(assignment.handler.get("environment"), assignment.secrets),
         **attempt_variables(assignment),
     }
 

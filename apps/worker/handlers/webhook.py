@@ -11,6 +11,7 @@ from uuid import UUID
 import httpx
 
 from apps.executions.failure import FATE_UNKNOWN, FailureClass
+from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
 from apps.worker.handlers import signing
 from apps.worker.handlers.context import EPOCH
@@ -140,7 +141,7 @@ def _connection_error(assignment: Assignment, problem: httpx.HTTPError) -> dict[
 
 def _headers(assignment: Assignment) -> dict[str, str]:
     handler = assignment.handler
-    given: Mapping[str, str] = handler.get("headers") or {}
+    given = put_in(handler.get("headers"), assignment.secrets)
     own = {
         "Idempotency-Key": assignment.idempotency_key,
         "X-Fencing-Token": str(assignment.token),

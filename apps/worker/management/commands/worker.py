@@ -4,6 +4,7 @@ from typing import Any
 
 from apps.worker import daemon
 from apps.worker.children.confinement import hide_memory
+from chronoweb.runtime import checks
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.command import DaemonCommand
 from chronoweb.runtime.config import Config
@@ -16,6 +17,7 @@ class Command(DaemonCommand):
         "do work. SIGTERM drains: running attempts get a grace to finish, the rest is given back and runs elsewhere."
     )
     daemon_name = daemon.NAME
+    check_tags = (checks.DAEMON, checks.SECRETS)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)

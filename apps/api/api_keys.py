@@ -1,0 +1,98 @@
+"""/api/v1/api-keys: for owners. The text of a key is in the answer that made it, and nowhere else."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.api.pagination import page_request
+from apps.api.representations import moment
+from apps.api.scopes import read_scopes
+from apps.definitions.schedule_input import Reader
+from apps.tenants import keys
+from apps.tenants.members import read_role
+from apps.tenants.models import ApiKey, Role
+from apps.tenants.scope import scoped, scoped_get
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+from chronoweb.runtime.errors import InvalidInput
+
+NAME_CHARACTERS = 100
+
+
+class OwnersView(ApiView):
+    """What decides who may do what."""
+
+    def needed_role(self, request: Request) -> Role:
+        return Role.OWNER
+
+
+class ApiKeys(OwnersView):
+    query_parameters = ("limit", "cursor")
+
+    def get(self, request: Request) -> Response:
+        """The newest first, revoked ones too."""
+        page = page_request(request, filters=())
+        rows = scoped(ApiKey.objects.order_by("-id"), principal(request))
+        if page.below is not None:
+            rows = rows.filter(id__lt=page.below)
+        found = list(rows[: page.limit + 1])
+        shown = found[: page.limit]
+        return Response(page.answer(found, [_shown(row) for row in shown], shown[-1].id if shown else None))
+
+    def post(self, request: Request) -> Response:
+        """Not repeatable by an Idempotency-Key: the answer must not be kept."""
+        body = body_object(request, fields=("name", "role", "expires_at", "scopes"))
+        who = principal(request)
+        made = keys.make_over_rest(
+            principal=who,
+            name=_name(body.get("name")),
+            role=read_role(body.get("role", Role.OPERATOR.value)),
+            expires_at=_expiry(body),
+            scopes=read_scopes(body.get("scopes"), who),
+        )
+        headers = {"Location": f"/api/v1/api-keys/{made.key.id}", "Cache-Control": "no-store"}
+        return Response({**_shown(made.key), "key": made.text}, status=201, headers=headers)
+
+
+class OneApiKey(OwnersView):
+    def get(self, request: Request, key_id: UUID) -> Response:
+        return Response(_shown(scoped_get(ApiKey.objects.all(), principal(request), what="API key", id=key_id)))
+
+    def delete(self, request: Request, key_id: UUID) -> Response:
+        """Revoke it; the row stays, since logs name the key."""
+        keys.revoke(principal=principal(request), key_id=key_id, now=SYSTEM_CLOCK.now())
+        return Response(status=204)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > NAME_CHARACTERS or not value.isprintable():
+        raise InvalidInput("/name", value, "is no name", f"1 to {NAME_CHARACTERS} printable characters")
+    return value.strip()
+
+
+def _expiry(body: dict[str, Any]) -> datetime | None:
+    reader = Reader(body)
+    found = reader.moment("expires_at", "UTC", last_pass=False)
+    if reader.errors:
+        raise reader.errors[0]
+    if found is not None and found <= SYSTEM_CLOCK.now():
+        raise InvalidInput("/expires_at", body["expires_at"], "is in the past", "a time to come, or null for never")
+    return found
+
+
+def _shown(row: ApiKey) -> dict[str, Any]:
+    return {
+        "id": str(row.id),
+        "name": row.name,
+        "prefix": row.prefix,
+        "role": row.role,
+        "scopes": row.scopes,
+        "created_at": moment(row.created_at),
+        "created_by": row.created_by or None,
+        "expires_at": moment(row.expires_at),
+        "revoked_at": moment(row.revoked_at),
+    }

@@ -1,0 +1,82 @@
+"""/api/v1/secrets: values go in and never come out. Names, and who wrote them when, are shown."""
+
+import hashlib
+import hmac
+from typing import Any
+
+from django.conf import settings
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api.authentication import principal
+from apps.api.base import ApiView, given
+from apps.api.idempotency import once
+from apps.api.representations import moment
+from apps.definitions import json_values
+from apps.tenants import secret_store
+from apps.tenants.models import Secret
+from apps.tenants.scope import scoped_get
+from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+
+
+class Secrets(ApiView):
+    """All of them, by name: a tenant has at most secret_store.MOST."""
+
+    def get(self, request: Request) -> Response:
+        rows = secret_store.named(principal(request)).order_by("name")
+        return Response({"items": [_shown(row) for row in rows], "next_cursor": None})
+
+    def post(self, request: Request) -> Response:
+        body = _body(request, ("name", "value"))
+
+        def create() -> Response:
+            row = secret_store.create(principal=principal(request), name=body.get("name"), value=body.get("value"))
+            return Response(_shown(row), status=201, headers={"Location": f"/api/v1/secrets/{row.name}"})
+
+        # What is kept of the request must not let anybody guess the value.
+        return once(request, create, question={**body, "value": _keyed(body.get("value"))})
+
+
+class OneSecret(ApiView):
+    def get(self, request: Request, name: str) -> Response:
+        who = principal(request)
+        return Response(_shown(scoped_get(secret_store.named(who), who, what="secret", name=name)))
+
+    def put(self, request: Request, name: str) -> Response:
+        body = _body(request, ("value",))
+        return Response(_shown(secret_store.replace(principal=principal(request), name=name, value=body.get("value"))))
+
+    def delete(self, request: Request, name: str) -> Response:
+        secret_store.delete(principal=principal(request), name=name)
+        return Response(status=204)
+
+
+def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
+    """The body, which must be an object of these fields alone. Errors never repeat a value: it may be the secret."""
+    try:
+        data = given(request)
+    except InvalidInputs as found:
+        raise InvalidInputs([InvalidInput(e.pointer, None, e.problem, e.legal) for e in found.errors]) from None
+    legal = ", ".join(fields)
+    if not isinstance(data, dict):
+        raise InvalidInput("", None, "must be a JSON object", legal)
+    unknown = [n for n in data if n not in fields]
+    if unknown:
+        raise InvalidInputs(
+            [InvalidInput(f"/{json_values.escape(n)}", None, "is not a field here", legal) for n in unknown]
+        )
+    return data
+
+
+def _keyed(value: Any) -> str:
+    return hmac.digest(settings.SECRET_KEY.encode(), json_values.canonical(value), hashlib.sha256).hex()
+
+
+def _shown(row: Secret) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "created_at": moment(row.created_at),
+        "created_by": row.created_by,
+        "updated_at": moment(row.updated_at),
+        "updated_by": row.updated_by,
+    }

@@ -1,0 +1,30 @@
+"""Tries of a password are counted, wherever a form takes one; too many are answered without looking at the password."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from apps.tenants.limits import count_attempt
+from chronoweb.runtime.rate_limit import TooMany
+
+
+def throttled(view: Callable[..., Any]) -> Callable[..., Any]:
+    """A login view whose POSTs are counted by address and account."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.method == "POST":
+            try:
+                count_attempt(
+                    address=request.META.get("REMOTE_ADDR", ""), username=request.POST.get("username", "")[:200]
+                )
+            except TooMany as refused:
+                answer = render(request, "console/link_refused.html", {"why": str(refused)}, status=429)
+                answer["Retry-After"] = str(refused.taken.retry_seconds)
+                return answer
+        return view(request, *args, **kwargs)
+
+    return wrapped

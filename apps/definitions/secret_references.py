@@ -1,0 +1,29 @@
+"""Whether the secrets that a task refers to exist: asked when it is defined, so that no attempt has to find out."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from apps.definitions import json_values
+from apps.executions.secret_references import references
+from apps.tenants import secret_store
+from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+
+
+def check_secrets(handler: Mapping[str, Any], tenant_id: UUID) -> None:
+    """Raise InvalidInputs, naming each secret that the tenant does not have. handler: one that passed the checks."""
+    found = list(references(handler))
+    missing = secret_store.unknown(tenant_id, {reference.name for reference in found})
+    if missing:
+        raise InvalidInputs(
+            [
+                InvalidInput(
+                    f"/handler/{reference.part}/{json_values.escape(reference.key)}/secret",
+                    reference.name,
+                    f"names no secret of this tenant: {reference.name}",
+                    "a name that GET /api/v1/secrets lists; POST it there first",
+                )
+                for reference in found
+                if reference.name in missing
+            ]
+        )

@@ -1,0 +1,288 @@
+"""No address shows or moves what is another tenant's: every route of the resolver and every socket is tried.
+
+A new route is tried by itself. It fails here when it has a parameter that FOREIGN does not know, when it is neither the
+API's nor a tenant's page nor in OPEN, or when it answers a foreign id with anything but 404.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+from asgiref.sync import async_to_sync
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from apps.api.base import UnknownRoute
+from apps.console.consumers import NoSuchSocket
+from apps.console.routing import websocket_urlpatterns
+from apps.executions.models import CircuitBreaker, Execution
+from apps.executions.states import Status
+from apps.tenants import keys, secret_store
+from apps.tenants.models import ApiKey, Role, Tenant
+from chronoweb.asgi import application
+from tests.console_ledger import Ledger, make_person, now
+from tests.factories import Api, make_api, make_principal, make_tenant
+
+pytestmark = pytest.mark.django_db
+
+OPEN = {
+    "livez": "tells nothing of anybody",
+    "readyz": "tells nothing of anybody",
+    "metrics": "of the process",
+    "": "redirects to a tenant of the person's own",
+    "console/executions/": "redirects to a tenant of the person's own",
+    "login/": "before anybody is known",
+    "login/<str:token>": "before anybody is known; the token is the proof",
+    "logout/": "of the session alone",
+    "admin/login/": "before anybody is known",
+    "api/v1/auth/token": "before anybody is known",
+    "api/v1/auth/refresh": "the token is the proof",
+    "api/v1/auth/revoke": "the token is the proof",
+}
+"""Routes that belong to no tenant, and why."""
+
+BODIES: dict[tuple[str, str], Any] = {
+    ("post", "api/v1/tasks/<uuid:task_id>/trigger-batch"): {"items": [{}]},
+    ("put", "api/v1/secrets/<str:name>"): {"value": "v"},
+    ("patch", "api/v1/members/<str:username>"): {"role": "viewer"},
+}
+"""What must be sent for the id to be looked at; where nothing is named, an empty object."""
+
+
+@dataclass
+class World:
+    """A tenant with something of everything."""
+
+    tenant: Tenant
+    execution: Execution
+    circuit: CircuitBreaker
+    key: ApiKey
+    member: User
+
+    def marks(self) -> list[str]:
+        """What must not be seen by others."""
+        ids = (self.tenant.id, self.tenant.slug, self.execution.id, self.execution.task_id, self.key.id)
+        return [str(mark) for mark in (*ids, self.key.prefix, self.member.username, SECRET, "of-the-others")]
+
+
+SECRET = "FOREIGN_SECRET"
+FOREIGN: dict[str, Callable[[World], Any]] = {
+    "slug": lambda world: world.tenant.slug,
+    "task_id": lambda world: world.execution.task_id,
+    "execution_id": lambda world: world.execution.id,
+    "identity": lambda world: world.execution.id,
+    "circuit_id": lambda world: world.circuit.pk,
+    "key_id": lambda world: world.key.id,
+    "username": lambda world: world.member.username,
+    "name": lambda world: SECRET,
+}
+"""A parameter of a route → the foreign tenant's."""
+
+
+def make_world() -> World:
+    ledger = Ledger(make_tenant())
+    tenant = ledger.tenant
+    rows = ledger.one_of_each()
+    dead = ledger.add(Status.DEAD_LETTER, task="of-the-others", error={"type": "E", "message": "of-the-others"})
+    ledger.event(rows[Status.RUNNING], target=Status.RUNNING, reason="of-the-others")
+    circuit = CircuitBreaker.objects.create(tenant_id=tenant.id, key="webhook:of-the-others", changed_at=now())
+    secret_store.create(principal=make_principal(tenant), name=SECRET, value="of-the-others")
+    key = keys.make(tenant=tenant, name="of-the-others", role=Role.OWNER).key
+    return World(tenant, dead, circuit, key, make_person(tenant, role=Role.OWNER))
+
+
+class Route(NamedTuple):
+    path: str
+    view: Any
+
+    @property
+    def parameters(self) -> list[str]:
+        return re.findall(r"<(?:\w+:)?(\w+)>", self.path)
+
+    @property
+    def is_api(self) -> bool:
+        return self.path.startswith("api/")
+
+    @property
+    def methods(self) -> list[str]:
+        known = getattr(self.view, "view_class", None) or getattr(self.view, "cls", None)
+        return [m for m in ("get", "post", "put", "patch", "delete") if known is None or hasattr(known, m)]
+
+    def to(self, values: dict[str, Any]) -> str:
+        return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: str(values[found[1]]), self.path)
+
+
+def walk(patterns: list[Any], before: str = "") -> Iterator[Route]:
+    for pattern in patterns:
+        path = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            if pattern.namespace != "admin":
+                yield from walk(pattern.url_patterns, path)
+        elif isinstance(pattern, URLPattern):
+            view_class = getattr(pattern.callback, "view_class", getattr(pattern.callback, "cls", None))
+            if view_class is not UnknownRoute:
+                yield Route(path, pattern.callback)
+
+
+ROUTES = [route for route in walk(get_resolver().url_patterns) if route.path not in OPEN]
+WITH = [route for route in ROUTES if route.parameters]
+LISTS = [route for route in ROUTES if route.is_api and not route.parameters and "get" in route.methods]
+
+
+def name_of(value: Any) -> str | None:
+    return value.path if isinstance(value, Route) else None
+
+
+def foreign_values(route: Route, world: World) -> dict[str, Any]:
+    unknown = [name for name in route.parameters if name not in FOREIGN]
+    assert not unknown, f"tell FOREIGN in {__name__} what another tenant's {', '.join(unknown)} is, for {route.path}"
+    return {name: FOREIGN[name](world) for name in route.parameters}
+
+
+def of_tenant(tenant: Tenant) -> dict[str, list[Any]]:
+    """Every row of every table that names the tenant."""
+    found = {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name FROM information_schema.columns JOIN information_schema.tables USING (table_name)"
+            " WHERE column_name = 'tenant_id' AND table_type = 'BASE TABLE' AND tables.table_schema = 'public'"
+        )
+        for (table,) in cursor.fetchall():
+            cursor.execute(f'SELECT t::text FROM "{table}" t WHERE tenant_id = %s ORDER BY 1', [tenant.id])
+            found[table] = cursor.fetchall()
+    return found
+
+
+def test_every_route_is_somebodys() -> None:
+    """Neither forgotten nor listed and gone."""
+    strays = [route.path for route in ROUTES if not route.is_api and not route.path.startswith("t/<slug:slug>/")]
+    assert strays == [], "a page of no tenant: put it into OPEN, with the reason"
+    known = {route.path for route in walk(get_resolver().url_patterns)}
+    assert set(OPEN) - known == set()
+    assert {path for _, path in BODIES} - known == set()
+    assert len(WITH) > 15
+    assert len(LISTS) > 5
+
+
+@pytest.mark.parametrize("route", [route for route in WITH if route.is_api], ids=name_of)
+def test_a_foreign_id_is_not_found_and_nothing_moves(route: Route) -> None:
+    world, own = make_world(), make_api(role=Role.OWNER)
+    path = route.to(foreign_values(route, world)).removeprefix("/api/v1")
+    before = of_tenant(world.tenant)
+    assert sum(map(len, before.values())) > 20
+    assert route.methods
+    for method in route.methods:
+        answer = own.call(method, path, None if method == "get" else BODIES.get((method, route.path), {}))
+        assert answer.status_code == 404, f"{method} {path}: {answer.status_code} {answer.content[:300]!r}"
+        shown = answer.content.decode()
+        values = [str(value) for value in foreign_values(route, world).values()]
+        assert not [mark for mark in world.marks() if mark in shown and mark not in values]
+    assert of_tenant(world.tenant) == before
+
+
+HOSTILE = (
+    "%00",
+    "a%00b",
+    "%FF",
+    "9" * 30,
+    "x" * 3000,
+    "%F0%9F%98%80",
+    "..%2f",
+    "'--",
+    "00000000-0000-0000-0000-000000000000",
+)
+
+
+@pytest.mark.parametrize("route", [route for route in WITH if route.is_api], ids=name_of)
+def test_ids_that_nothing_can_have_are_not_found(route: Route) -> None:
+    own = make_api(role=Role.OWNER)
+    for hostile in HOSTILE:
+        path = route.to(dict.fromkeys(route.parameters, hostile)).removeprefix("/api/v1")
+        for method in route.methods:
+            answer = own.call(method, path, None if method == "get" else BODIES.get((method, route.path), {}))
+            assert answer.status_code == 404, f"{method} {path[:200]}: {answer.status_code} {answer.content[:300]!r}"
+
+
+@pytest.mark.parametrize("route", LISTS, ids=name_of)
+def test_lists_have_nothing_of_others_whatever_is_asked_for(route: Route) -> None:
+    world, own = make_world(), make_api(role=Role.OWNER)
+    path = route.path.removeprefix("api/v1")
+    queries = [""] + [f"?{name}={value(world)}" for name, value in FOREIGN.items()]
+    queries += [f"?{name}=of-the-others" for name in ("search", "q", "tag", "name", "actor", "target_id")]
+    queries += [f"?{name}={world.tenant.id}" for name in ("tenant", "tenant_id")]
+    for query in queries:
+        answer = own.get(path + query)
+        assert answer.status_code in (200, 400, 403), f"{path}{query}: {answer.content[:300]!r}"
+        shown = answer.content.decode() if answer.status_code == 200 else ""
+        assert not [mark for mark in world.marks() if mark in shown], f"{path}{query}"
+
+
+@pytest.mark.parametrize("role", Role.values)
+def test_the_platform_is_not_a_tenants(role: str) -> None:
+    own: Api = make_api(role=Role(role))
+    for path in ("/admin/scheduler", "/admin/scheduler/failover"):
+        assert own.call("get" if path.endswith("r") and "failover" not in path else "post", path).status_code == 403
+
+
+@pytest.mark.parametrize("route", [route for route in WITH if not route.is_api], ids=name_of)
+def test_pages_of_others_are_not_found(route: Route) -> None:
+    world, own = make_world(), make_tenant()
+    browser = Client()
+    browser.force_login(make_person(own, role=Role.OWNER))
+    foreign = foreign_values(route, world)
+    tries = [route.to(foreign)]
+    if set(foreign) != {"slug"}:
+        tries.append(route.to({**foreign, "slug": own.slug}))
+    before = of_tenant(world.tenant)
+    for path in tries:
+        for method in ("get", "post", "put", "patch", "delete"):
+            answer = getattr(browser, method)(path)
+            assert answer.status_code in ((404,) if method == "get" else (404, 405)), f"{method} {path}"
+            assert "of-the-others" not in answer.content.decode()
+    assert of_tenant(world.tenant) == before
+
+
+def test_the_admin_is_for_staff_alone() -> None:
+    browser = Client()
+    browser.force_login(make_person(make_tenant(), role=Role.OWNER))
+    for path in ("/admin/", "/admin/tenants/tenant/", "/admin/tenants/secret/", "/admin/executions/execution/"):
+        answer = browser.get(path)
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/admin/login/")
+
+
+SOCKETS = [p for p in websocket_urlpatterns if getattr(p.callback, "consumer_class", None) is not NoSuchSocket]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("pattern", SOCKETS, ids=lambda pattern: str(pattern.pattern))
+def test_sockets_of_others_do_not_open(pattern: URLPattern) -> None:
+    world, own = make_world(), make_tenant()
+    browser = Client()
+    browser.force_login(make_person(own, role=Role.OWNER))
+    cookie = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    route = Route(str(pattern.pattern), pattern.callback)
+    foreign = foreign_values(route, world)
+    tries = [route.to(foreign)]
+    if set(foreign) != {"slug"}:
+        tries.append(route.to({**foreign, "slug": own.slug}))
+    for path in tries:
+        assert not opens(path, cookie)
+    if set(foreign) == {"slug"}:
+        assert opens(route.to({"slug": own.slug}), cookie), "the own one does"
+
+
+@async_to_sync
+async def opens(path: str, cookie: str) -> bool:
+    headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
+    headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()))
+    communicator = WebsocketCommunicator(application, path, headers=headers)
+    accepted, _ = await communicator.connect(timeout=5)
+    await communicator.disconnect()
+    return accepted
