@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from apps.api import circuits, dag_runs, executions, scheduler, schedules, tasks, webhook_secret, workers
+from apps.api import circuits, dag_runs, executions, logs, scheduler, schedules, tasks, webhook_secret, workers
 from apps.api.base import UnknownRoute
 
 urlpatterns = [
@@ -29,6 +29,9 @@ urlpatterns = [
     path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/skip", dag_runs.SkipNode.as_view()),
     path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/approve", dag_runs.ApproveNode.as_view()),
     path("v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/reject", dag_runs.RejectNode.as_view()),
+    path("v1/executions/<uuid:execution_id>/logs", logs.ExecutionLogs.as_view()),
+    path("v1/executions/<uuid:execution_id>/logs/download", logs.DownloadLogs.as_view()),
+    path("v1/logs", logs.SearchLogs.as_view()),
     path("v1/circuits", circuits.Circuits.as_view()),
     path("v1/circuits/<int:circuit_id>/reset", circuits.ResetCircuit.as_view()),
     path("v1/workers", workers.Workers.as_view()),

@@ -31,6 +31,8 @@ class Endings:
         if job.done:
             return
         job.done = True
+        if job.log is not None:
+            job.log.end()
         end = judge(job, outcome, error)
         if end.handed_back:
             self._roster.hand_back(job)

@@ -24,4 +24,9 @@ class JsonFormatter(logging.Formatter):
         line.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return _KEY.sub(r"\1…", json.dumps(line, default=str))
+        return without_keys(json.dumps(line, default=str))
+
+
+def without_keys(text: str) -> str:
+    """`text` with no more than the prefix of each API key in it."""
+    return _KEY.sub(r"\1…", text)

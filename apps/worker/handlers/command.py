@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.executions.states import Outcome
+from apps.logs.attempt_log import AttemptLog
 from apps.worker.children.zygote_client import death_words
 from apps.worker.handlers.command_policy import CommandPolicy, NoCommandUser
 from apps.worker.handlers.programs import Program, Programs, Started
@@ -36,7 +37,7 @@ class CommandStarter:
         self._policy = policy
         self._programs = Programs()
 
-    async def run(self, assignment: Assignment, extra: dict[str, Any]) -> Report:
+    async def run(self, assignment: Assignment, extra: dict[str, Any], log: AttemptLog | None = None) -> Report:
         """One attempt. Exit code 0 succeeds. Cancelled, it kills everything and leaves the output in `extra`."""
         try:
             user = self._policy.user()
@@ -54,7 +55,8 @@ class CommandStarter:
                     kept=True,
                     user=user,
                     limits=self._policy.limits(assignment.handler.get("limits") or {}, user),
-                )
+                ),
+                log,
             )
             try:
                 status = await self._programs.end_of(started)
