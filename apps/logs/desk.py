@@ -115,6 +115,11 @@ class LogDesk:
         return self._bytes + size <= self._most and log.waiting + size <= self._most // 2 and self.failure is None
 
     @property
+    def buffered(self) -> int:
+        """Bytes that wait here."""
+        return self._bytes
+
+    @property
     def alive(self) -> bool:
         """False after a fault of ours ended the thread; the worker must end then."""
         return self._thread.is_alive()

@@ -41,9 +41,6 @@ class Masker:
         return without_keys(text) if "cw_" in text else text
 
 
-NOTHING_HIDDEN = Masker(())
-
-
 def looks_secret(name: str) -> bool:
     """Whether a variable, header or parameter of this name holds a secret."""
     return _NAME.search(name) is not None

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from apps.logs.records import LOG, STDERR, STDOUT
-from apps.worker.output.ring import MOST_BYTES, Ring
+from apps.worker.output.ring import CAPACITY, MOST_BYTES, Ring
 from apps.worker.output.text import CapturedText
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -46,7 +46,6 @@ class Capture:
         self._lock = threading.Lock()
         self._partial = {STDOUT: b"", STDERR: b""}
         self._missing = 0
-        self._given_up = False
         self._nobody = os.dup(2)
 
     def install(self, writing: tuple[int, int]) -> None:
@@ -77,7 +76,7 @@ class Capture:
         if self._poll.poll(0):
             self._drain(self.ticket)
         if self._missing:
-            self._put(self.ticket, MISSING, b"")
+            self._tell_missing(self.ticket)
         self.ticket = 0
 
     def between_batches(self) -> None:
@@ -155,26 +154,25 @@ class Capture:
     def _put(self, ticket: int, stream: int, data: bytes) -> None:
         """Into the ring, for whose room it waits; what does not fit in time is counted."""
         now = int(self._clock.time() * 1e6)
-        if self._missing and self._ring.append(ticket, now, MISSING, str(self._missing).encode()):
-            self._missing = 0
-        if stream == MISSING:
-            return
+        if self._missing and self._ring.room > CAPACITY // 4:
+            self._tell_missing(ticket)
         pieces = [data] if len(data) <= MOST_BYTES or stream == LOG else _pieces(data)
         for piece in pieces:
             if self._missing or not self._wait_for_room(ticket, now, stream, piece):
                 self._missing += max(1, piece.count(b"\n"))
 
+    def _tell_missing(self, ticket: int) -> None:
+        now = int(self._clock.time() * 1e6)
+        self._ring.append(ticket, now, MISSING, str(self._missing).encode(), reserve=0)
+        self._missing = 0
+
     def _wait_for_room(self, ticket: int, now: int, stream: int, data: bytes) -> bool:
-        if self._ring.append(ticket, now, stream, data):
-            self._given_up = False
-            return True
-        until = self._clock.monotonic() + (0 if self._given_up else self._ring.patience_seconds)
-        while self._clock.monotonic() < until:
+        until = self._clock.monotonic() + self._ring.patience_seconds
+        while not self._ring.append(ticket, now, stream, data):
+            if self._clock.monotonic() >= until:
+                return False
             self._clock.sleep(_PAUSE_SECONDS)
-            if self._ring.append(ticket, now, stream, data):
-                return True
-        self._given_up = True
-        return False
+        return True
 
 
 def _pieces(data: bytes) -> list[bytes]:

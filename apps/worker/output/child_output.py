@@ -30,7 +30,7 @@ class ChildOutput:
             self.descriptors += [os.dup(reading), writing]
 
     def pass_on(self, log_of: LogOf, *, forced: bool = False) -> None:
-        """Hand over what is in the ring; what a log has no room for stays, and holds the child up. forced: none does."""
+        """Hand over what is in the ring. What there is no room for stays, and the child waits; forced: there is."""
         while (written := self._ring.peek()) is not None:
             log = log_of(written.ticket)
             if log is not None:

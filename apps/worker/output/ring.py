@@ -12,6 +12,8 @@ from typing import NamedTuple
 CAPACITY = 256 * 1024
 MOST_BYTES = 64 * 1024
 """Of one record of a stream; longer pieces are several records."""
+RESERVE = 4096
+"""What is left free for the marks that lines were dropped."""
 _START = 64
 _RECORD = struct.Struct("<IQQB")
 
@@ -68,11 +70,16 @@ class Ring:
     def has_news(self) -> bool:
         return self._words[_HEAD] != self._words[_TAIL]
 
-    def append(self, ticket: int, time_us: int, stream: int, data: bytes) -> bool:
-        """Write a record; False if there is no room. One thread at a time, in the child."""
+    @property
+    def room(self) -> int:
+        """Bytes that are free."""
+        return CAPACITY - (self._words[_HEAD] - self._words[_TAIL])
+
+    def append(self, ticket: int, time_us: int, stream: int, data: bytes, *, reserve: int = RESERVE) -> bool:
+        """Write a record; False unless `reserve` bytes stay free. One thread at a time, in the child."""
         record = _RECORD.pack(len(data), ticket, time_us, stream) + data
         head = self._words[_HEAD]
-        if head + len(record) - self._words[_TAIL] > CAPACITY:
+        if len(record) + reserve > self.room:
             return False
         at = head % CAPACITY
         first = min(len(record), CAPACITY - at)

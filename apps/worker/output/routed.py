@@ -100,7 +100,7 @@ def _install() -> None:
 def uninstall() -> None:
     """Give the process its own streams back."""
     if isinstance(sys.stdout, RoutedText):
-        sys.stdout = sys.stdout.original  # type: ignore[assignment]
+        sys.stdout = sys.stdout.original
     if isinstance(sys.stderr, RoutedText):
-        sys.stderr = sys.stderr.original  # type: ignore[assignment]
+        sys.stderr = sys.stderr.original
     logging.root.removeHandler(_HANDLER)
