@@ -84,7 +84,10 @@ def kept_in(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "kept"
 
 
-@pytest.fixture(params=["redis", "kafka"])
+ON_BOTH = pytest.mark.parametrize("place", ["redis", "kafka"], indirect=True)
+
+
+@pytest.fixture
 def place(
     request: pytest.FixtureRequest,
     services: ServiceAddresses,
@@ -92,10 +95,13 @@ def place(
     redis_prefix: str,
     kept_in: Path,
 ) -> Iterator[Place]:
-    brokers = services.kafka_bootstrap_servers or "" if request.param == "kafka" else ""
+    kafka = getattr(request, "param", "redis") == "kafka"
+    brokers = services.kafka_bootstrap_servers or "" if kafka else ""
     addresses = Addresses(ledger.url, ledger.url, services.redis_url, brokers)
     prefix = redis_prefix.rstrip(":") + "."
-    config = quick_config(redis_prefix, kafka_prefix=prefix, kafka_partitions=2, log_ship_seconds=0.05)
+    config = quick_config(
+        redis_prefix, kafka_prefix=prefix, kafka_partitions=2, log_ship_seconds=0.05, log_claim_seconds=0.3
+    )
     made = Place(ledger, addresses, config, kept_in)
     yield made
     made.close()
@@ -106,6 +112,7 @@ def running(ledger: Ledger, token: int = 7) -> bytes:
     return identity
 
 
+@ON_BOTH
 def test_lines_are_kept_in_order_and_noted_once(place: Place) -> None:
     one, two = running(place.ledger), running(place.ledger)
     place.offer(
@@ -163,6 +170,7 @@ def test_attempts_of_one_execution_follow_each_other(place: Place) -> None:
     assert place.kept(one) == [(5, 1), (5, 2), (5, 3), (9, 1), (9, 2), (9, 3), (9, 4)]
 
 
+@ON_BOTH
 def test_two_shippers_share_the_work_and_double_nothing(place: Place) -> None:
     many = [running(place.ledger) for _ in range(12)]
     shippers = [place.shipper(), place.shipper()]
@@ -175,7 +183,15 @@ def test_two_shippers_share_the_work_and_double_nothing(place: Place) -> None:
         assert place.kept(one) == [(7, n) for n in range(1, 41)]
 
 
-@pytest.mark.parametrize("point", ["logshipper.taken", "logshipper.saved", "logshipper.noted", "logshipper.settled"])
+POINTS = ("logshipper.taken", "logshipper.saved", "logshipper.noted", "logshipper.settled")
+
+
+@pytest.mark.parametrize(
+    ("place", "point"),
+    [("redis", point) for point in POINTS]
+    + [pytest.param("kafka", point, marks=pytest.mark.drill) for point in POINTS],
+    indirect=["place"],
+)
 def test_a_shipper_killed_anywhere_leaves_neither_gap_nor_repeat(place: Place, point: str) -> None:
     one = running(place.ledger)
     place.offer(*(batch(one, n, n + 99, text="x" * 500) for n in range(1, 4000, 100)))
@@ -188,6 +204,7 @@ def test_a_shipper_killed_anywhere_leaves_neither_gap_nor_repeat(place: Place, p
         "CHRONOWEB_REDIS_PREFIX": place.config.redis_prefix,
         "CHRONOWEB_KAFKA_PREFIX": place.config.kafka_prefix,
         "CHRONOWEB_LOG_SHIP_SECONDS": "0.05",
+        "CHRONOWEB_LOG_CLAIM_SECONDS": "0.3",
         "LOG_DIRECTORY": str(place.folder),
         "CHRONOWEB_FAULT": point,
     }
@@ -257,7 +274,6 @@ def bucket() -> Iterator[dict[str, Any]]:
     server.stop()
 
 
-@pytest.mark.parametrize("place", ["redis"], indirect=True)
 def test_objects_live_in_a_bucket_as_well(place: Place, bucket: dict[str, Any]) -> None:
     backend = {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": bucket}
     with override_settings(STORAGES={**settings.STORAGES, "logs": backend}):

@@ -24,7 +24,6 @@ from chronoweb.runtime.errors import ServiceUnavailable
 
 URGENT_BYTES = 512 * 1024
 """A stream of so many bytes need not wait for the end of its attempt to be shipped."""
-CLAIM_MS = 5000
 EXECUTIONS = 64
 """Of one shard in one pass."""
 READ_ENTRIES = 8
@@ -107,6 +106,7 @@ class RedisLogSource:
         self._client = client
         self._keys = Keys(config.redis_prefix)
         self._wait_ms = int(config.log_ship_seconds * 1000)
+        self._claim_ms = int(config.log_claim_seconds * 1000)
         self._claim = client.register_script(script("claim"))
         self._settle = client.register_script(script("settle"))
         self._lag_ms = 0.0
@@ -120,7 +120,7 @@ class RedisLogSource:
         shards = [(self._next_shard + n) % ids.SHARDS for n in range(ids.SHARDS)]
         for shard in shards:
             _, due, claimed = self._keys.of_shard(shard)
-            self._claim(keys=[due, claimed], args=[EXECUTIONS, CLAIM_MS], client=pipeline)
+            self._claim(keys=[due, claimed], args=[EXECUTIONS, self._claim_ms], client=pipeline)
         for lag, *executions in pipeline.execute():
             self._lag_ms = max(self._lag_ms, float(lag))
             for execution, batches in zip(executions, self._read(executions), strict=True):
