@@ -12,6 +12,8 @@ urlpatterns = [
     path("t/<slug:slug>/executions/", views.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
     path("t/<slug:slug>/workers/", views.workers, name="workers"),
+    path("t/<slug:slug>/executions/<uuid:identity>/logs", views.logs, name="logs"),
+    path("t/<slug:slug>/executions/<uuid:identity>/logs/download", views.download_logs, name="download_logs"),
     path(
         "login/", LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True), name="login"
     ),

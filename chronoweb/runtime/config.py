@@ -90,6 +90,7 @@ class Config:
     log_shard_mib: float = _number(8, 1, 1024, "lines of one of 16 shards that wait in Redis to be shipped")
     log_block_seconds: float = _number(10, 0, 600, "how long a full transport holds up who prints; then lines are lost")
     log_ship_seconds: float = _number(5, 0.05, 600, "lines of an attempt that goes on are shipped this often at least")
+    log_claim_seconds: float = _number(5, 0.1, 600, "what a dead shipper was shipping is another's after so long")
     log_days: int = _number(90, 1, 3650, "how long logs are kept, counted from the day of scheduled_at")
 
     # Did it
