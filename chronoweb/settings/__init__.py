@@ -153,8 +153,8 @@ _LOG_OBJECTS = {
     "OPTIONS": {
         "bucket_name": LOG_BUCKET,
         "location": env.str("LOG_BUCKET_PREFIX", default=""),
-        "endpoint_url": env.str("LOG_S3_ENDPOINT", default="") or None,
-        "region_name": env.str("LOG_S3_REGION", default="") or None,
+        "endpoint_url": env.str("LOG_BUCKET_ENDPOINT", default="") or None,
+        "region_name": env.str("LOG_BUCKET_REGION", default="") or None,
         "querystring_auth": True,
         "file_overwrite": True,
     },
