@@ -143,7 +143,7 @@ def test_much_is_whole_and_bounded(runner: Watched, logs: Logs, redis_client: re
 def test_a_full_transport_holds_up_who_prints_and_then_lines_are_dropped_with_a_mark(
     services: ServiceAddresses, redis_prefix: str, redis_client: redis.Redis
 ) -> None:
-    small = {"log_shard_mib": 1, "log_buffer_mib": 0.25, "log_block_seconds": 0.5}
+    small: dict[str, Any] = {"log_shard_mib": 1, "log_buffer_mib": 0.25, "log_block_seconds": 0.5}
     with logs_on(services, redis_prefix, **small) as logs:
         desk = logs.desk()
         with watched(desk=desk, commands=CommandPolicy(root_allowed=True)) as runner:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from apps.executions.states import Status
 from apps.quickstart.services import ServiceAddresses
 from apps.tenants.keys import issue
 from apps.tenants.models import Role, Tenant
+from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from tests.factories import make_principal
 from tests.stack import Processes, cloned, django_uses, processes
 from tests.waiting import eventually
@@ -128,6 +131,26 @@ class Viewer(threading.Thread):
                     return  # as if the connection broke
 
 
+def lateness(site: Site, principal: Principal, key: str) -> list[float]:
+    """Seconds from the print of a line now and then to its event."""
+    data = {
+        "name": "speaks now and then",
+        "schedule": {"type": "manual"},
+        "handler": {"type": "python", "name": "demo.long_haul"},
+        "parameters": {"steps": 12, "seconds_each": 0.2},
+    }
+    task = definitions.create_task(principal=principal, data=data)
+    identity = definitions.trigger(principal=principal, task_id=task.id)
+    headers = {"Authorization": f"Bearer {key}", "Accept": "text/event-stream"}
+    found = []
+    with httpx.stream("GET", f"{site.url}/api/v1/executions/{identity}/logs", headers=headers, timeout=60) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data: ") and '"stream":"stdout"' in line:
+                printed = datetime.fromisoformat(json.loads(line[6:])["time"])
+                found.append((SYSTEM_CLOCK.now() - printed).total_seconds())
+    return found
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path
@@ -194,10 +217,13 @@ def test_a_killed_shipper_costs_no_line_and_memory_is_bounded(daemons: Processes
         found = httpx.get(f"{sites[1].url}{path}?search={lines - 1}&limit=10", headers=headers, timeout=60).json()
         assert lines - 1 in [item["seq"] for item in found["items"]] or found["next_cursor"]
         assert Execution.objects.with_id(identity).get().state is Status.COMPLETED
+        late = lateness(sites[0], principal, key)
     finally:
         peaks.stopped.set()
         for site in sites:
             site.stop()
+    print(f"from print to event: {sorted(round(one * 1000) for one in late)} ms")
+    assert sorted(late)[len(late) // 2] < 0.5
     shown = {name: f"{size / MIB:.0f} MiB" for name, size in sorted(peaks.most.items())}
     print(f"{lines:,} lines, peaks of resident memory: {shown}")
     assert max(peaks.most.values()) < 400 * MIB, shown

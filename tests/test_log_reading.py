@@ -354,4 +354,4 @@ async def test_silence_is_broken_by_comments(abook: Logbook, monkeypatch: pytest
                 if data.startswith(b":"):
                     break
     finally:
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()
