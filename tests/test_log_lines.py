@@ -90,6 +90,14 @@ def test_records_keep_level_and_fields() -> None:
     )
 
 
+def test_fields_that_are_nested_too_deep_break_nothing() -> None:
+    fields = "[" * 900 + "]" * 900
+    record = f'{{"level":"info","message":"deep","fields":{{"a":{fields}}}}}'.encode()
+    first, second = assembled((LOG, record), (STDOUT, b"next\n"))
+    assert "too deep" in first["text"] or first["text"] == "deep"
+    assert second["text"] == "next"
+
+
 # ---- secrets ------------------------------------------------------------------------------------------------------
 
 SECRET = 'pa"ss/w\\ördé'

@@ -1,5 +1,6 @@
 """The shipper: what waits is kept and noted once, whatever dies in between, on either transport and either storage."""
 
+import asyncio
 import gzip
 import json
 import os
@@ -17,8 +18,8 @@ from django.test import override_settings
 from apps.executions.states import Status
 from apps.logs import objects, partitions
 from apps.logs.daemon import LogShipper
-from apps.logs.records import Batch
-from apps.logs.transport import Taken, make_publisher
+from apps.logs.records import BEGINNING, Batch, Position
+from apps.logs.transport import Taken, make_publisher, make_tail
 from apps.quickstart.services import ServiceAddresses
 from chronoweb.runtime import postgres
 from chronoweb.runtime.addresses import Addresses
@@ -181,6 +182,26 @@ def test_two_shippers_share_the_work_and_double_nothing(place: Place) -> None:
     for one in many:
         eventually(lambda one=one: all(s.run_once() for s in shippers) and place.last(one) == 40, seconds=30)  # type: ignore[misc]
         assert place.kept(one) == [(7, n) for n in range(1, 41)]
+
+
+@ON_BOTH
+def test_viewers_read_what_waits_and_nothing_twice(place: Place) -> None:
+    one, other = running(place.ledger), running(place.ledger)
+    place.offer(batch(one, 1, 10), batch(other, 1, 3), batch(one, 11, 20))
+    tail = make_tail(place.addresses, place.config, one)
+    assert [(b.first, b.last) for b in tail.read(BEGINNING)] == [(1, 10), (11, 20)]
+    assert tail.read(Position(7, 20)) == []
+    shipper = place.shipper()
+    place.ship(shipper, 20, one)
+    place.offer(batch(one, 21, 25, ended=True))
+    [late] = eventually(lambda: tail.read(Position(7, 20)))
+    assert (late.first, late.ended) == (21, True)
+    place.ship(shipper, 25, one)
+    shipper.run_once()
+    fresh = make_tail(place.addresses, place.config, one)
+    assert [b.last for b in fresh.read(Position(7, 25), ended=True) if b.behind(Position(7, 25)) and not b.ended] == []
+    for made in (tail, fresh):
+        asyncio.run(made.close())
 
 
 POINTS = ("logshipper.taken", "logshipper.saved", "logshipper.noted", "logshipper.settled")

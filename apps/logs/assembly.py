@@ -134,7 +134,10 @@ class Assembler:
 
     def _record(self, time_us: int, data: bytes) -> None:
         """A JSON object that `context.log` wrote: {"level", "message", "fields"}."""
-        record = self._masked(json.loads(data))
+        try:
+            record = self._masked(json.loads(data))
+        except RecursionError:
+            record = {"level": "error", "message": "this line's fields were nested too deep to be kept"}
         extra = f',"level":{json.dumps(record["level"])}'
         fields = json.dumps(record["fields"], ensure_ascii=False) if record.get("fields") else ""
         if len(fields) > self._limits.line_bytes:

@@ -43,7 +43,9 @@ class Capture:
         self._process = os.getpid()
         self._main = threading.get_ident()
         self._threads: WeakKeyDictionary[threading.Thread, int] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._inside = False
+        """Whether the lock's holder is writing: a signal's handler, or a finaliser, may print in the middle of that."""
         self._partial = {STDOUT: b"", STDERR: b""}
         self._missing = 0
         self._nobody = os.dup(2)
@@ -70,19 +72,20 @@ class Capture:
     def job_ends(self) -> None:
         """Everything that it printed is in the ring when this returns."""
         partial = self._partial
-        if partial[STDOUT] or partial[STDERR]:
-            for stream in (STDOUT, STDERR):
-                self._flush(stream)
-        if self._poll.poll(0):
-            self._drain(self.ticket)
-        if self._missing:
-            self._tell_missing(self.ticket)
+        if partial[STDOUT] or partial[STDERR] or self._missing or self._poll.poll(0):
+            with self._lock:  # threads of the job may still speak
+                for stream in (STDOUT, STDERR):
+                    self._flush(stream)
+                self._drain(self.ticket)
+                if self._missing:
+                    self._tell_missing(self.ticket)
         self.ticket = 0
 
     def between_batches(self) -> None:
         """What is in the pipes now was written by what a job has left behind."""
         if self._poll.poll(0):
-            self._drain(0)
+            with self._lock:
+                self._drain(0)
 
     def record(self, ticket: int, record: dict[str, Any]) -> bool:
         """A line of `context.log`; False if its job is not the one that runs."""
@@ -93,7 +96,13 @@ class Capture:
             short = {**record, "message": record["message"][:LONGEST_MESSAGE], "fields": {"…": "too large"}}
             data = json.dumps(short, ensure_ascii=False).encode("utf-8", "replace")
         with self._lock:
-            self._put(ticket, LOG, data)
+            if self._inside:
+                return False
+            self._inside = True
+            try:
+                self._put(ticket, LOG, data)
+            finally:
+                self._inside = False
         return True
 
     def _writer(self, stream: int, descriptor: int) -> Any:
@@ -106,7 +115,14 @@ class Capture:
                 os.write(self._nobody, data)
                 return
             with self._lock:
-                self._text(ticket, stream, data)
+                if self._inside:
+                    os.write(self._nobody, data)
+                    return
+                self._inside = True
+                try:
+                    self._text(ticket, stream, data)
+                finally:
+                    self._inside = False
 
         return write
 
@@ -132,7 +148,7 @@ class Capture:
 
     def _flusher(self, stream: int) -> Any:
         def flush() -> None:
-            if os.getpid() == self._process and self._partial[stream] and self.ticket:
+            if os.getpid() == self._process and self._partial[stream] and self.ticket and not self._inside:
                 with self._lock:
                     self._flush(stream)
 

@@ -46,6 +46,13 @@ class CapturedText(io.TextIOBase):
     def errors(self) -> str:  # type: ignore[override]
         return "replace"
 
+    @property
+    def line_buffering(self) -> bool:
+        return True
+
+    def reconfigure(self, **_: Any) -> None:
+        """As on a text file; what it could change is fixed here."""
+
     def writable(self) -> bool:
         return True
 
