@@ -16,6 +16,7 @@ let matches = null; // indexes of the lines that contain the words; null: all ar
 let words = "";
 let last = ""; // the id of the last line: TOKEN-SEQUENCE
 let gone = 0;
+let place = 0; // where the reader was before the search
 
 const view = new Window(find("lines"), (row, index) => {
   const line = JSON.parse(lines[matches ? matches[index] : index]);
@@ -69,9 +70,13 @@ function add(fresh) {
 }
 
 function look() {
+  const before = words;
   words = search.value.trim().toLowerCase();
+  if (words && !before) place = view.box.scrollTop;
   matches = words ? [...lines.keys()].filter((at) => contains(lines[at])) : null;
-  view.replace(matches ? matches.length : lines.length, { toEnd: follow.checked });
+  const following = follow.checked;
+  view.replace(matches ? matches.length : lines.length, { toEnd: following });
+  if (!following) view.box.scrollTop = words ? 0 : place; // back to where the reader was before the search
   tell();
 }
 
@@ -113,5 +118,5 @@ search.addEventListener("input", () => {
 follow.addEventListener("change", () => follow.checked && view.grow(view.count, { toEnd: true }));
 // Who scrolls up wants to read; who is back at the end wants to follow.
 view.box.addEventListener("wheel", (event) => event.deltaY < 0 && (follow.checked = false), { passive: true });
-view.box.addEventListener("scroll", () => (follow.checked = view.atEnd), { passive: true });
+view.box.addEventListener("scroll", () => view.scrolls && (follow.checked = view.atEnd), { passive: true });
 open();

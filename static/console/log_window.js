@@ -15,6 +15,10 @@ export class Window {
     new ResizeObserver(() => this.soon()).observe(box);
   }
 
+  get scrolls() {
+    return this.space.offsetHeight > this.box.clientHeight;
+  }
+
   get atEnd() {
     return this.box.scrollTop + this.box.clientHeight >= this.space.offsetHeight - HEIGHT;
   }
