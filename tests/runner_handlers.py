@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -290,3 +291,82 @@ def of_run(context: TaskContext) -> dict[str, Any]:
         "item": context.item,
         "index": context.index,
     }
+
+
+# ---- what they print ----------------------------------------------------------------------------------------------
+
+
+@task_handler("t.out")
+def prints(context: TaskContext, *, words: str, times: int = 1) -> None:
+    for number in range(times):
+        print(f"{words} {number}")
+    print(f"{words} on stderr", file=sys.stderr)
+
+
+@task_handler("t.out_thread", isolation="thread")
+def prints_in_a_thread(context: TaskContext, *, words: str, times: int = 1) -> None:
+    prints(context, words=words, times=times)
+    context.log("said in the thread", words=words)
+
+
+@task_handler("t.out_async", isolation="async")
+async def prints_on_the_loop(context: AsyncTaskContext, *, words: str, times: int = 1) -> None:
+    for number in range(times):
+        print(f"{words} {number}")
+        await asyncio.sleep(0)
+    await asyncio.to_thread(print, f"{words} from another thread")
+    context.log("said on the loop", words=words)
+
+
+@task_handler("t.out_pieces")
+def prints_pieces(context: TaskContext, *, pieces: list[str], then: str = "") -> None:
+    for piece in pieces:
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+    if then == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if then == "hang":
+        NEVER.wait()
+
+
+@task_handler("t.out_raw")
+def prints_round_python(context: TaskContext, *, words: str, seconds: float = 0.0) -> None:
+    """As a library in C does, and a program that inherits the streams."""
+    os.write(1, f"{words} raw\n".encode())
+    subprocess.run(["/bin/sh", "-c", f"echo '{words} program'; echo '{words} program error' >&2"], check=True)
+    NEVER.wait(seconds)
+
+
+@task_handler("t.out_fork")
+def prints_in_a_fork(context: TaskContext, *, words: str) -> None:
+    pid = os.fork()
+    if not pid:
+        print(f"{words} fork")
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    logging.getLogger("of.a.library").warning("%s logging", words)
+
+
+@task_handler("t.out_much")
+def prints_much(context: TaskContext, *, lines: int, width: int = 60) -> None:
+    filler = "x" * width
+    for number in range(lines):
+        print(f"{number} {filler}")
+
+
+@task_handler("t.out_log")
+def prints_records(context: TaskContext, *, secret: str = "") -> None:
+    context.log("of two\nlines", rows=3, secret=secret)
+    context.log.error("broken", nested={"secret": [secret, 12.5]})
+
+
+@task_handler("t.leave_a_thread")
+def leaves_a_thread(context: TaskContext, *, words: str) -> None:
+    def speak() -> None:
+        for number in range(30):
+            print(f"{words} of the thread {number}")
+            NEVER.wait(0.02)
+
+    threading.Thread(target=speak, daemon=True).start()
+    NEVER.wait(0.05)

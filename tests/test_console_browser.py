@@ -63,6 +63,13 @@ def answers(url: str) -> bool:
 @pytest.fixture(scope="module")
 def site(django_db_setup: None) -> Iterator[str]:
     """The web process, on the test database."""
+    with serving() as url:
+        yield url
+
+
+@contextmanager
+def serving(**variables: str) -> Iterator[str]:
+    """A web process on the test database, with these variables changed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -70,7 +77,7 @@ def site(django_db_setup: None) -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chronoweb.asgi:application"],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -8,7 +8,8 @@ from uuid import UUID
 import redis
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -17,22 +18,23 @@ from django.views.decorators.http import require_GET
 from apps.console import detail, listing, login_links, rows, summary
 from apps.console.access import first_tenant_of, principal_of, tenants_of
 from apps.console.consumers import parse_state
-from apps.executions import fleet
+from apps.executions import fleet, selectors
+from apps.logs import answers
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK
-from chronoweb.runtime.errors import NotFound
+from chronoweb.runtime.errors import InvalidInput, NotFound
 
 _MOST_TENANTS_LISTED = 50
 
 
-def in_tenant(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def in_tenant(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Log in, then turn the URL's slug into a principal; NotFound becomes a 404."""
 
     @require_GET
     @never_cache
     @login_required
     @wraps(view)
-    def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponse:
+    def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponseBase:
         try:
             return view(request, principal_of(request.user, slug), **arguments)
         except NotFound as error:
@@ -90,6 +92,27 @@ def workers(request: HttpRequest, principal: Principal, **_: Any) -> HttpRespons
     """Who may run the tenant's work."""
     context = {"page": "workers", "workers": list(fleet.workers_for(principal)), "whole": principal.is_platform}
     return render(request, "console/workers.html", frame(request, principal) | context)
+
+
+@in_tenant
+def logs(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponseBase:
+    """The live tail of one execution's log, or a page of it."""
+    found = selectors.execution(principal, identity)
+    try:
+        if answers.wants_events(request):
+            return answers.events(request, principal, found)
+        return JsonResponse(answers.page(request, principal, found))
+    except InvalidInput as error:
+        return HttpResponseBadRequest(str(error), content_type="text/plain")
+
+
+@in_tenant
+def download_logs(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponseBase:
+    """The whole log of one execution."""
+    try:
+        return answers.download(request, principal, selectors.execution(principal, identity))
+    except InvalidInput as error:
+        return HttpResponseBadRequest(str(error), content_type="text/plain")
 
 
 @require_GET

@@ -45,7 +45,7 @@ def ensure(connection: psycopg.Connection, days: Iterable[int]) -> list[int]:
     made = []
     for day in sorted(set(days) - existing_days(connection)):
         for table, storage in TABLES.items():
-            _make(connection, table, day, storage)
+            make(connection, table, day, storage)
         made.append(day)
     if made:
         logger.info("made partitions", extra={"action": "partitions.made", "days": [day_suffix(d) for d in made]})
@@ -63,7 +63,8 @@ def keep(connection: psycopg.Connection, config: Config) -> list[int]:
     return ensure(connection, range(today - config.partition_days_back, today + config.partition_days_ahead + 1))
 
 
-def _make(connection: psycopg.Connection, table: str, day: int, storage: str) -> None:
+def make(connection: psycopg.Connection, table: str, day: int, storage: str) -> None:
+    """Make and attach one partition, unless it is there. Raises psycopg.errors.LockNotAvailable."""
     name = f"{table}_{day_suffix(day)}"
     # Names and bounds are made of integers and constants alone.
     low, high = f"to_timestamp({day * 86400})", f"to_timestamp({(day + 1) * 86400})"

@@ -30,6 +30,15 @@ def invoice(context: TaskContext, *, number: str, amount: str) -> dict[str, Any]
     return {"invoice": number, "amount": value}
 
 
+@task_handler("demo.chatter")
+def chatter(context: TaskContext, *, lines: int = 1000, width: int = 60) -> int:
+    """Prints numbered lines as fast as they are taken."""
+    filler = "." * width
+    for number in range(1, lines + 1):
+        print(f"{number} {filler}")
+    return lines
+
+
 @task_handler("demo.long_haul")
 def long_haul(
     context: TaskContext, *, steps: int = 90, seconds_each: float = 0.5, checkpoint_every: int = 10
@@ -48,6 +57,7 @@ def long_haul(
             context.checkpoint({"done": done})
             raise Interrupted(f"asked to stop after {done} of {steps} steps")
         pause.wait(seconds_each)  # the work
+        print(f"step {done + 1} of {steps} is done")
         if (done + 1) % checkpoint_every == 0:
             context.checkpoint({"done": done + 1})
     return {"steps": steps, "this_attempt_began_at": begun_at}

@@ -13,7 +13,7 @@ from apps.quickstart.errors import EmbeddedServiceFailed
 from apps.quickstart.services import ServiceAddresses
 from apps.quickstart.supervisor import ManagedProcess
 
-DAEMONS = ("preloader", "dispatcher", "watchdog")
+DAEMONS = ("preloader", "dispatcher", "watchdog", "logshipper")
 WEB_GROUP, DAEMON_GROUP = 0, 1
 
 # What quickstart wants otherwise than a server's installation; whatever the environment says goes before it.

@@ -93,7 +93,7 @@ class Stack:
             log = self.logs / "web.log"
             end = child_process.last_lines(log, 5)
             logger.warning("the web process does not answer yet. The end of %s:\n%s", log, end)
-        progress.step(f"web, preloader, dispatcher, watchdog and {self.workers} worker(s) are up")
+        progress.step(f"web, preloader, dispatcher, watchdog, logshipper and {self.workers} worker(s) are up")
         credentials = read_credentials(self.data_dir)
         assert credentials is not None
         file = credentials_path(self.data_dir)

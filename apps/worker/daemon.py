@@ -94,6 +94,7 @@ class Worker:
         parts.completer.stop(_FLUSH_SECONDS)
         parts.giving_back.rest()
         parts.runner.close()
+        parts.desk.stop(_FLUSH_SECONDS)
         parts.receiver.close()
         parts.presence.close()
 

@@ -35,6 +35,8 @@ class Endings:
         job.done = True
         if job.assignment.secrets:
             result, error = hide(values_to_mask(job.assignment), result, error)
+        if job.log is not None:
+            job.log.end()
         end = judge(job, outcome, error)
         if end.handed_back:
             self._roster.hand_back(job)

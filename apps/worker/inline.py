@@ -24,6 +24,8 @@ from apps.worker.handlers.report import make_error
 from apps.worker.handlers.webhook import WebhookCaller
 from apps.worker.inline_line import MakeLine
 from apps.worker.jobs import Job, Report
+from apps.worker.output.logs import JobLogs
+from apps.worker.output.routed import speaking, uninstall
 from chronoweb.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -123,6 +125,7 @@ class InlineJobs:
         *,
         ended: Ended,
         line: MakeLine,
+        logs: JobLogs,
         clock: Clock,
         allowed_networks: tuple[str, ...],
         commands: CommandPolicy,
@@ -130,6 +133,7 @@ class InlineJobs:
     ) -> None:
         self._ended = ended
         self._line = line
+        self._logs = logs
         self._clock = clock
         self._webhooks = WebhookCaller(allowed_networks=allowed_networks, clock=clock)
         self._commands = CommandStarter(commands)
@@ -157,7 +161,9 @@ class InlineJobs:
 
         def run() -> None:
             entry = entry_of(job.seq, job.assignment, job.name)
-            self._ended(job, call(handler.function, entry, job.started_us / 1e6, self._line(job)))
+            with speaking(job.log, patient=True):
+                report = call(handler.function, entry, job.started_us / 1e6, self._line(job))
+            self._ended(job, report)
 
         threading.Thread(target=run, name=f"handler {job.name}", daemon=True).start()
 
@@ -169,19 +175,24 @@ class InlineJobs:
             self._handlers_loop = LoopThread("async handlers")
         job.holder = self._handlers_loop
         line = self._line(job)
-        self._handlers_loop.run(job, lambda: call_async(handler, entry, job.started_us / 1e6, line), self._ended)
+
+        async def run() -> Report:
+            with speaking(job.log, patient=False):
+                return await call_async(handler, entry, job.started_us / 1e6, line)
+
+        self._handlers_loop.run(job, run, self._ended)
 
     def start_webhook(self, job: Job) -> None:
         self._begin(job, GRACE_SECONDS)
-        self._on_own_loop(job, lambda: self._webhooks.run(job.assignment, job.extra))
+        self._on_own_loop(job, lambda: self._webhooks.run(job.assignment, job.extra, job.log))
 
     def start_command(self, job: Job) -> None:
         self._begin(job, COMMAND_GRACE_SECONDS)
-        self._on_own_loop(job, lambda: self._commands.run(job.assignment, job.extra))
+        self._on_own_loop(job, lambda: self._commands.run(job.assignment, job.extra, job.log))
 
     def start_container(self, job: Job) -> None:
         self._begin(job, CONTAINER_GRACE_SECONDS)
-        self._on_own_loop(job, lambda: self._containers.run(job.assignment, job.extra))
+        self._on_own_loop(job, lambda: self._containers.run(job.assignment, job.extra, job.log))
 
     def cancel(self, job: Job) -> bool:
         """Ask a job to stop; False if nothing can stop it (a thread)."""
@@ -214,10 +225,12 @@ class InlineJobs:
             self._handlers_loop.close()
         if self._own_loop is not None:
             self._own_loop.close(cleanup)
+        uninstall()
 
     def _begin(self, job: Job, grace: float) -> None:
         job.started_us = int(self._clock.time() * 1e6)
         job.grace = grace
+        self._logs.of(job)
         job.give_up_at = self._clock.monotonic() + job.assignment.timeout_seconds + grace
 
     def _on_own_loop(self, job: Job, make: Callable[[], Coroutine[Any, Any, Report]]) -> None:

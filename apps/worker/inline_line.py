@@ -1,13 +1,17 @@
 """The line of a handler that runs inside the worker process, in a thread or on the loop."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
+from apps.logs.records import LOG
 from apps.worker.handlers.line import ENDED, Line
 from apps.worker.handlers.registry import LeaseLost
 from apps.worker.jobs import Job
 from apps.worker.mailbox import Mailbox
+from apps.worker.output.routed import Speaker, speak
 from apps.worker.sayings import Sayings
 from chronoweb.runtime.clock import Clock
 
@@ -19,6 +23,7 @@ class InlineLine(Line):
 
     def __init__(self, job: Job, sayings: Sayings, mailbox: Mailbox, clock: Clock) -> None:
         self._job = job
+        self._patient = job.holder is None  # a thread may be held up; what runs on the loop may not
         self._sayings = sayings
         self._mailbox = mailbox
         self._clock = clock
@@ -38,6 +43,14 @@ class InlineLine(Line):
     def asked(self, seq: int) -> bool:
         self._job.listening = True
         return self._job.asked is not None
+
+    def log(self, seq: int, record: dict[str, Any]) -> bool:
+        log = self._job.log
+        if log is None or self._job.done:
+            return False
+        data = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        speak(Speaker(log, self._patient), LOG, data)
+        return True
 
     def _ask(self, text: bytes) -> Future[str | None]:
         if self._job.done:

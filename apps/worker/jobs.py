@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from apps.executions.states import Outcome
+from apps.logs.attempt_log import AttemptLog
 
 Asked = Literal["cancel", "drain"]
 Answer = Callable[[str | None], None]
@@ -116,6 +117,8 @@ class Job:
     unkept: int = 0
     """Checkpoints that are being written."""
     checkpointed: bool = False
+    log: AttemptLog | None = None
+    """What it has printed; None while that is nothing, or nobody keeps it."""
 
     def silent(self, now: float) -> bool:
         """Whether a handler that used to say something has been silent for too long; waiting for us is not silence."""

@@ -5,6 +5,8 @@ from django.conf import settings
 
 from apps.executions.circuits import CircuitTerms
 from apps.executions.rows import Claimed
+from apps.logs.desk import LogDesk
+from apps.logs.transport import make_publisher
 from apps.worker.backlog import Backlog
 from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.claimer import Claimer
@@ -17,6 +19,7 @@ from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import RunResult
 from apps.worker.live_state import LiveState
 from apps.worker.load import LoadMeter
+from apps.worker.output.secrets import own_secrets
 from apps.worker.presence import Identity, Presence
 from apps.worker.recorder import Recorder
 from apps.worker.runner import Runner
@@ -55,6 +58,7 @@ class Parts:
         self.circuits = CircuitReporter(CircuitTerms.of(config))
         self.receiver = addresses.receiver(self.id, config)
         self._make_writers(addresses.database_url, given_up)
+        self.desk = LogDesk(make_publisher(addresses, config), config, hidden=own_secrets(addresses))
         self._make_runner(config)
         self.starter = Starter(self.runner.submit, self.clock)
         self.claimer = Claimer(
@@ -74,12 +78,12 @@ class Parts:
 
     def start(self) -> None:
         """Start the threads; each is ready for what the ones after it send."""
-        for part in (self.recorder, self.runner, self.starter, self.completer, self.claimer, self.presence):
+        for part in (self.desk, self.recorder, self.runner, self.starter, self.completer, self.claimer, self.presence):
             part.start()
 
     def ended(self) -> str | None:
         """The name of a part whose thread has ended, which ends the worker; None while all live."""
-        for part in (self.claimer, self.starter, self.completer, self.recorder, self.runner, self.presence):
+        for part in (self.claimer, self.starter, self.completer, self.recorder, self.runner, self.presence, self.desk):
             if not part.alive:
                 return type(part).__name__.lower()
         return None
@@ -116,6 +120,7 @@ class Parts:
             notes=self.recorder,
             cancel_grace_seconds=config.cancel_grace_seconds,
             long_seconds=config.drain_long_seconds,
+            desk=self.desk,
         )
 
     def _make_presence(

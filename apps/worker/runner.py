@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from apps.executions.states import Outcome
+from apps.logs.desk import LogDesk
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
@@ -25,6 +26,7 @@ from apps.worker.inline import InlineJobs
 from apps.worker.inline_line import InlineLine
 from apps.worker.jobs import Assignment, Job, NoteTaker, Report, RunResult
 from apps.worker.mailbox import Mailbox
+from apps.worker.output.logs import JobLogs
 from apps.worker.roster import Roster
 from apps.worker.routing import Router
 from apps.worker.sayings import Sayings
@@ -46,7 +48,7 @@ class Runner:
     `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may reach although they
     are private. commands, containers: who they run as, within what, by which engine. notes: who writes down what
     handlers say. cancel_grace_seconds: between asking a handler that looks out for it and killing it. long_seconds:
-    what runs for longer is asked at once in a drain.
+    what runs for longer is asked at once in a drain. desk: takes what handlers print; None: nobody does.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Runner:
         notes: NoteTaker | None = None,
         cancel_grace_seconds: float = 0.0,
         long_seconds: float = 300.0,
+        desk: LogDesk | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         sources = sources or HandlerSources()
@@ -80,15 +83,19 @@ class Runner:
         self._sayings = Sayings(taker=notes, mailbox=self._mailbox, clock=clock)
         self._tick_at = 0.0
         self._thread = threading.Thread(target=self._serve, name="runner", daemon=True)
+        logs = JobLogs(desk)
         self.inline = InlineJobs(
             ended=self._inline_ended,
             line=lambda job: InlineLine(job, self._sayings, self._mailbox, clock),
+            logs=logs,
             clock=clock,
             allowed_networks=tuple(allowed_networks),
             commands=commands or CommandPolicy(),
             containers=containers or ContainerPolicy(),
         )
-        self.pool = ProcessPool(slots=slots, sources=sources, selector=self._selector, owner=self, clock=clock)
+        self.pool = ProcessPool(
+            slots=slots, sources=sources, selector=self._selector, owner=self, clock=clock, logs=logs
+        )
         self._router = Router(
             slots=self.class_slots,
             lending=self.lending,

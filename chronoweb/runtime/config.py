@@ -83,6 +83,16 @@ class Config:
     container_tmp_mib: int = _number(64, 1, 8192, "size of a container's /tmp, which its memory limit counts")
     container_sweep_seconds: float = _number(60, 1, 3600, "how often a worker looks for containers left behind")
 
+    # Logs
+    log_line_kib: int = _number(256, 1, 512, "longest line of a log that is kept whole")
+    log_attempt_mib: float = _number(50, 0.01, 4096, "log of one attempt; behind it only the last lines are kept")
+    log_buffer_mib: float = _number(8, 0.25, 1024, "lines that a worker holds while the transport does not take them")
+    log_shard_mib: float = _number(8, 1, 1024, "lines of one of 16 shards that wait in Redis to be shipped")
+    log_block_seconds: float = _number(10, 0, 600, "how long a full transport holds up who prints; then lines are lost")
+    log_ship_seconds: float = _number(5, 0.05, 600, "lines of an attempt that goes on are shipped this often at least")
+    log_claim_seconds: float = _number(5, 0.1, 600, "what a dead shipper was shipping is another's after so long")
+    log_days: int = _number(90, 1, 3650, "how long logs are kept, counted from the day of scheduled_at")
+
     # Did it
     lease_ttl_seconds: float = _number(15, 1, 300, "how long a role's lease lasts without renewal")
     lease_renew_seconds: float = _number(5, 0.1, 100, "how often a role's lease is renewed")

@@ -1,6 +1,8 @@
 """Connections to Redis (or Valkey)."""
 
 import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -28,6 +30,17 @@ def connect(url: str | None = None) -> redis.Redis:
         socket_keepalive=True,
         health_check_interval=15,
         retry=Retry(NoBackoff(), 0),
+    )
+
+
+def connect_async(url: str | None = None) -> redis.asyncio.Redis:
+    """The same for an event loop. Without a time limit on answers: blocking reads have their own."""
+    return redis.asyncio.Redis.from_url(
+        url or redis_url(),
+        socket_connect_timeout=2,
+        socket_keepalive=True,
+        health_check_interval=15,
+        retry=AsyncRetry(NoBackoff(), 0),
     )
 
 

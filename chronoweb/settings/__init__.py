@@ -50,6 +50,7 @@ INSTALLED_APPS = [
     "django_filters",
     "apps.tenants",
     "apps.executions",
+    "apps.logs",
     "apps.definitions",
     "apps.worker",
     "apps.dispatcher",
@@ -145,6 +146,29 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = True
+
+# Where the log shipper keeps lines: a folder, which all processes must see, or a bucket of anything that speaks S3.
+LOG_BUCKET = env.str("LOG_BUCKET", default="")
+_LOG_FILES = {
+    "BACKEND": "apps.logs.objects.DurableFiles",
+    "OPTIONS": {"location": env.str("LOG_DIRECTORY", default=str(DATA_DIR / "log-chunks"))},
+}
+_LOG_OBJECTS = {
+    "BACKEND": "storages.backends.s3.S3Storage",
+    "OPTIONS": {
+        "bucket_name": LOG_BUCKET,
+        "location": env.str("LOG_BUCKET_PREFIX", default=""),
+        "endpoint_url": env.str("LOG_BUCKET_ENDPOINT", default="") or None,
+        "region_name": env.str("LOG_BUCKET_REGION", default="") or None,
+        "querystring_auth": True,
+        "file_overwrite": True,
+    },
+}
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "logs": _LOG_OBJECTS if LOG_BUCKET else _LOG_FILES,
+}
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SECURE = env.bool("COOKIES_SECURE", default=False)

@@ -14,7 +14,7 @@ class Daemons:
     """Processes of `manage.py …`; each dies with this one."""
 
     def __init__(self, environment: Mapping[str, str], log_folder: Path) -> None:
-        self._environment = {**os.environ, **environment}
+        self.environment = {**os.environ, **environment}
         self._logs = log_folder
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -27,7 +27,7 @@ class Daemons:
                     *(sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "15", "--"),
                     *(sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *arguments),
                 ],
-                env=self._environment,
+                env=self.environment,
                 cwd=settings.BASE_DIR,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

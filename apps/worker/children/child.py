@@ -18,6 +18,8 @@ from apps.worker.handlers.python import blocking, call
 from apps.worker.handlers.registry import Registry, unknown_handler
 from apps.worker.handlers.report import FAILED
 from apps.worker.jobs import Report
+from apps.worker.output.capture import Capture
+from apps.worker.output.ring import Ring
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
 FLUSH_AFTER_SECONDS = 0.001
@@ -27,11 +29,17 @@ class Child:
     """Runs what the runner sends over `connection` until it hangs up."""
 
     def __init__(
-        self, connection: socket.socket, memory: SharedMemory, registry: Registry, clock: Clock = SYSTEM_CLOCK
+        self,
+        connection: socket.socket,
+        memory: SharedMemory,
+        registry: Registry,
+        capture: Capture | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._memory = memory
         self._registry = registry
-        self._link = Link(connection, memory)
+        self._capture = capture
+        self._link = Link(connection, memory, capture)
         self._functions: dict[str, tuple[Callable[..., Any], type[TaskContext]]] = {
             name: blocking(handler.function) for name, handler in registry.handlers.items()
         }
@@ -44,6 +52,8 @@ class Child:
 
     def _run_batch(self, entries: list[tuple[Any, ...]]) -> None:
         close_stale_connections()
+        if self._capture is not None:
+            self._capture.between_batches()
         words = self._memory.words
         now, monotonic = self._clock.time, self._clock.monotonic
         begun_at = flushed_at = monotonic()
@@ -74,7 +84,12 @@ class Child:
             return Report(FAILED, None, error)
         function, kind = found
         self._link.current = entry.seq
-        report = call(function, entry, started, self._link, kind)
+        if self._capture is None:
+            report = call(function, entry, started, self._link, kind)
+        else:
+            self._capture.job_begins(entry.seq)
+            report = call(function, entry, started, self._link, kind)
+            self._capture.job_ends()
         self._link.current = 0
         return report
 
@@ -100,13 +115,22 @@ def close_stale_connections() -> None:
         close_old_connections()
 
 
-def main(connection: socket.socket, descriptor: int, registry: Registry) -> None:
-    """Serve and end the process; never returns."""
+def _capture(output: list[int]) -> Capture:
+    ring, out_reading, out_writing, err_reading, err_writing = output
+    capture = Capture(Ring(ring), (out_reading, err_reading))
+    capture.install((out_writing, err_writing))
+    for descriptor in (ring, out_writing, err_writing):
+        os.close(descriptor)
+    return capture
+
+
+def main(connection: socket.socket, descriptor: int, output: list[int], registry: Registry) -> None:
+    """Serve and end the process; never returns. output: what a ChildOutput hands over; empty: nobody keeps logs."""
     code = 0
     try:
         memory = SharedMemory(descriptor)
         os.close(descriptor)
-        Child(connection, memory, registry).serve()
+        Child(connection, memory, registry, _capture(output) if output else None).serve()
     except (BrokenPipeError, ConnectionResetError):
         pass  # the runner is gone: there is nobody to tell
     except BaseException:

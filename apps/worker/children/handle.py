@@ -11,6 +11,7 @@ from apps.worker.children.framing import SharedMemory
 from apps.worker.children.zygote_client import ZygoteClient
 from apps.worker.handlers.python import entry_of
 from apps.worker.jobs import Job
+from apps.worker.output.child_output import ChildOutput
 
 READ_BYTES = 262144
 WINDOW_BYTES = 131072
@@ -20,7 +21,7 @@ SOCKET_BYTES = 1 << 20
 class ChildHandle:
     """One child, from the request to fork it to its reported end. Used by one thread."""
 
-    def __init__(self, key: int, zygote: ZygoteClient) -> None:
+    def __init__(self, key: int, zygote: ZygoteClient, output: ChildOutput | None = None) -> None:
         self.key = key
         self.zygote = zygote
         self.socket, theirs = socket.socketpair()
@@ -28,7 +29,8 @@ class ChildHandle:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         descriptor = SharedMemory.create()
         self.memory = SharedMemory(descriptor)
-        zygote.ask("fork", key, [theirs.detach(), descriptor])
+        self.output = output
+        zygote.ask("fork", key, [theirs.detach(), descriptor, *(output.descriptors if output else ())])
         self.held: dict[int, Job] = {}
         """What it was handed and has not reported, by ticket, in the order that it runs them.
 
@@ -165,6 +167,8 @@ class ChildHandle:
         """Let go of its socket and memory, once it has ended."""
         self.socket.close()
         self.memory.close()
+        if self.output is not None:
+            self.output.close()
 
 
 def _size(job: Job) -> int:

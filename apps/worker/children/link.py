@@ -11,6 +11,7 @@ from apps.worker.children import framing
 from apps.worker.children.framing import ASKED, LISTENING, SharedMemory
 from apps.worker.handlers.line import ENDED, Line
 from apps.worker.handlers.registry import LeaseLost
+from apps.worker.output.capture import Capture
 
 READ_BYTES = 262144
 
@@ -18,9 +19,10 @@ READ_BYTES = 262144
 class Link(Line):
     """The main thread waits for jobs; while one runs, the handler's threads speak and hear through the same socket."""
 
-    def __init__(self, connection: socket.socket, memory: SharedMemory) -> None:
+    def __init__(self, connection: socket.socket, memory: SharedMemory, capture: Capture | None = None) -> None:
         self._connection = connection
         self._memory = memory
+        self._capture = capture
         self._received = bytearray()
         self._batches: deque[list[tuple[Any, ...]]] = deque()
         self._answers: dict[int, str | None] = {}
@@ -66,6 +68,9 @@ class Link(Line):
         if seq == self.current:
             words[LISTENING] = seq
         return words[ASKED] == seq
+
+    def log(self, seq: int, record: dict[str, Any]) -> bool:
+        return self._capture is not None and self._capture.record(seq, record)
 
     def _answer(self, number: int) -> str | None:
         while number not in self._answers:

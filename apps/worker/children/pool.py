@@ -7,6 +7,7 @@ import selectors
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from apps.logs.attempt_log import AttemptLog
 from apps.worker.children import deaths
 from apps.worker.children.code import LoadedCode
 from apps.worker.children.estimates import Estimates
@@ -17,11 +18,15 @@ from apps.worker.children.zygote_client import ZygoteClient, death_words
 from apps.worker.class_slots import CLASSES
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import Job
+from apps.worker.output.child_output import ChildOutput
+from apps.worker.output.logs import JobLogs
 from chronoweb.runtime.clock import Clock
 
 OVERDUE_SECONDS = 0.02
 """A job that holds up others behind it this long has them taken back."""
 IDLE_SECONDS = 60.0
+LONG_SECONDS = 0.005
+"""What prints for longer is listened to before it ends."""
 
 
 class Listener(Protocol):
@@ -45,12 +50,20 @@ class ProcessPool:
     """At most `slots` children."""
 
     def __init__(
-        self, *, slots: int, sources: HandlerSources, selector: selectors.BaseSelector, owner: Listener, clock: Clock
+        self,
+        *,
+        slots: int,
+        sources: HandlerSources,
+        selector: selectors.BaseSelector,
+        owner: Listener,
+        clock: Clock,
+        logs: JobLogs | None = None,
     ) -> None:
         self._slots = slots
         self._selector = selector
         self._owner = owner
         self._clock = clock
+        self._logs = logs or JobLogs(None)
         self._children: dict[int, ChildHandle] = {}
         self._last_key = 0
         self._to_send: set[ChildHandle] = set()
@@ -99,7 +112,8 @@ class ProcessPool:
 
     def _fork(self, zygote: ZygoteClient) -> ChildHandle:
         self._last_key += 1
-        child = ChildHandle(self._last_key, zygote)
+        output = ChildOutput(patience_seconds=self._logs.patience_seconds) if self._logs.kept else None
+        child = ChildHandle(self._last_key, zygote, output)
         child.on_ready = lambda mask: self._ready(child, mask)
         child.idle_since = self._clock.monotonic()
         self._children[child.key] = child
@@ -125,6 +139,8 @@ class ProcessPool:
                 self._selector.unregister(child.socket)
 
     def _settle(self, child: ChildHandle, records: Any) -> None:
+        if child.output is not None and child.output.has_news:
+            child.output.pass_on(lambda ticket: self._log_of(child, ticket), forced=True)
         for record in records:
             if record[0] == "checkpoint":
                 self._heard_checkpoint(child, *record[1:])
@@ -135,6 +151,20 @@ class ProcessPool:
                 self._progress_at[job.assignment.class_index] = self._clock.monotonic()
                 self.estimates.add(job.name, job.assignment.class_index, (finished_us - started_us) * 1e-6)
                 self._owner.ended(job, outcome, started_us, finished_us, result, error)
+
+    def _log_of(self, child: ChildHandle, ticket: int) -> AttemptLog | None:
+        job = child.held.get(ticket)
+        return None if job is None else self._logs.of(job)
+
+    def _hear_output(self, child: ChildHandle, output: ChildOutput) -> None:
+        """What a job that takes long has printed so far."""
+        if output.has_news:
+            output.pass_on(lambda ticket: self._log_of(child, ticket))
+        self._hear_raw(child, output)
+
+    def _hear_raw(self, child: ChildHandle, output: ChildOutput, *, forced: bool = False) -> None:
+        now_us = int(self._clock.time() * 1e6)
+        output.pass_on_raw(child.memory.current, lambda t: self._log_of(child, t), now_us, forced=forced)
 
     def _heard_checkpoint(self, child: ChildHandle, ticket: int, number: int, text: bytes) -> None:
         job = child.held.get(ticket)
@@ -214,6 +244,8 @@ class ProcessPool:
         job = child.held.get(ticket)
         if job is None or child.killed:
             return
+        if child.output is not None and seconds > LONG_SECONDS:
+            self._hear_output(child, child.output)
         said = child.heard()
         if said is not None and said[0] == ticket:
             job.heard_at, job.said = now, said[1:]
@@ -279,6 +311,8 @@ class ProcessPool:
             self._selector.unregister(child.socket)
             child.ended = True
         self._settle(child, child.unsent_records())
+        if child.output is not None:
+            self._hear_raw(child, child.output, forced=True)
         ticket, seconds = child.elapsed(self._clock.monotonic())
         reason = child.victims.get(ticket)
         job = child.settle(ticket) if ticket else None

@@ -9,7 +9,8 @@ the handlers once, and forks a ready child whenever it is asked to. New code mea
 With empty sources it loads nothing and only starts commands. Control messages are marshalled tuples on a
 SOCK_SEQPACKET socket, descriptors beside them:
 
-    in   ("fork", key) + [child's socket, shared memory]     ("spawn", key) + [JSON spec, stdout, stderr]
+    in   ("fork", key) + [child's socket, shared memory, what its output needs (output/child_output.py)]
+         ("spawn", key) + [JSON spec, stdout, stderr]
          ("stop", key)   ("continue", key)   ("kill", key)
     out  ("ready", catalogue)   ("started", key, pid)   ("refused", key, errno, text)
          ("stopped", key)   ("exited", key, status)         status as Popen.returncode: -9 = signal 9
@@ -115,7 +116,7 @@ class Zygote:
             os.set_inheritable(descriptor, False)
         from apps.worker.children import child
 
-        child.main(socket.socket(fileno=descriptors[0]), descriptors[1], self._registry)
+        child.main(socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2:], self._registry)
         raise AssertionError("child.main never returns")
 
     def _spawn(self, key: int, descriptors: list[int]) -> None:

@@ -17,6 +17,7 @@ from apps.executions.container_spec import Resources, allowed_pairs, resources
 from apps.executions.failure import FATE_UNKNOWN
 from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
+from apps.logs.attempt_log import AttemptLog
 from apps.worker.containers import gate as gates
 from apps.worker.containers import verdict
 from apps.worker.containers.arguments import container_name, run_arguments
@@ -58,7 +59,7 @@ class ContainerRunner:
         self._finding = asyncio.create_task(find(self._policy))
         self._sweeping = asyncio.create_task(self._sweep())
 
-    async def run(self, assignment: Assignment, extra: dict[str, Any]) -> Report:
+    async def run(self, assignment: Assignment, extra: dict[str, Any], log: AttemptLog | None = None) -> Report:
         """One attempt. Exit code 0 succeeds. Cancelled, it removes the container and leaves the output in `extra`."""
         if self._finding is None:
             self.start()
@@ -78,7 +79,7 @@ class ContainerRunner:
             pairs = allowed_pairs(assignment.handler)
             if pairs:
                 gate = await Gate.open(engine, pairs, self._policy.allowed_networks)
-            return await self._attempt(engine, assignment, name, directory, gate, extra)
+            return await self._attempt(engine, assignment, name, directory, gate, extra, log)
         except NoGate as problem:
             return verdict.not_started(str(problem), permanent=True)
         finally:
@@ -101,9 +102,10 @@ class ContainerRunner:
         directory: str,
         gate: Gate | None,
         extra: dict[str, Any],
+        log: AttemptLog | None,
     ) -> Report:
         asked = resources(assignment.handler)
-        started = self._programs.start(self._program(engine, assignment, asked, directory, gate))
+        started = self._programs.start(self._program(engine, assignment, asked, directory, gate), log)
         try:
             async with asyncio.timeout(asked.timeout_seconds):
                 status = await self._programs.end_of(started)

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
+from apps.logs.attempt_log import AttemptLog
 from apps.worker.children.zygote_client import death_words
 from apps.worker.handlers.command_policy import CommandPolicy, NoCommandUser
 from apps.worker.handlers.programs import Program, Programs, Started
@@ -37,7 +38,7 @@ class CommandStarter:
         self._policy = policy
         self._programs = Programs()
 
-    async def run(self, assignment: Assignment, extra: dict[str, Any]) -> Report:
+    async def run(self, assignment: Assignment, extra: dict[str, Any], log: AttemptLog | None = None) -> Report:
         """One attempt. Exit code 0 succeeds. Cancelled, it kills everything and leaves the output in `extra`."""
         try:
             user = self._policy.user()
@@ -55,7 +56,8 @@ class CommandStarter:
                     kept=True,
                     user=user,
                     limits=self._policy.limits(assignment.handler.get("limits") or {}, user),
-                )
+                ),
+                log,
             )
             try:
                 status = await self._programs.end_of(started)

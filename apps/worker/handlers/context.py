@@ -85,8 +85,9 @@ class TaskContext:
 
     @property
     def log(self) -> TaskLog:
-        """`log("message", field=…)`, `log.warning(…)`: a line in the log, with the ids of this attempt."""
-        return TaskLog(execution=str(self.execution_id), tenant=self.tenant, task=self.task_name, attempt=self.attempt)
+        """`log("message", field=…)`, `log.warning(…)`: a line in this attempt's log."""
+        ids = {"execution": str(self.execution_id), "tenant": self.tenant, "task": self.task_name}
+        return TaskLog(self._line, self._seq, **ids, attempt=self.attempt)
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Say how far it is: `progress(64, 100)`. Call it as often as you like; people see it twice a second at most.

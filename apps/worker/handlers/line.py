@@ -1,7 +1,7 @@
 """How an attempt and its worker speak while it runs; where the handler runs decides what such a line is made of."""
 
 import asyncio
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from apps.worker.handlers.registry import LeaseLost
 
@@ -26,6 +26,10 @@ class Line:
     def asked(self, seq: int) -> bool:
         """Whether the attempt is asked to stop."""
         raise NotImplementedError
+
+    def log(self, seq: int, record: dict[str, Any]) -> bool:
+        """Put a line {"level", "message", "fields"} into the attempt's log; False where nobody keeps one."""
+        return False
 
 
 class NoLine(Line):

@@ -1,12 +1,10 @@
-"""What handlers log: one JSON line each on standard error, with the ids of their attempt.
-
-`write` is the one place where such a line leaves the process.
-"""
+"""What handlers log: a line in their attempt's log; where nobody keeps one, a JSON line on standard error."""
 
 import json
 import sys
 from typing import Any
 
+from apps.worker.handlers.line import NO_LINE, Line
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 MESSAGE_CHARACTERS = 64 * 1024
@@ -22,9 +20,11 @@ def write(record: dict[str, Any]) -> None:
 class TaskLog:
     """`context.log("message", field=…)`, or by level: `context.log.warning("message")`. Fields are kept as given."""
 
-    __slots__ = ("_ids",)
+    __slots__ = ("_ids", "_line", "_seq")
 
-    def __init__(self, **ids: Any) -> None:
+    def __init__(self, line: Line = NO_LINE, seq: int = 0, **ids: Any) -> None:
+        self._line = line
+        self._seq = seq
         self._ids = ids
 
     def __call__(self, message: str, **fields: Any) -> None:
@@ -43,11 +43,14 @@ class TaskLog:
         self._say("error", message, fields)
 
     def _say(self, level: str, message: str, fields: dict[str, Any]) -> None:
+        text = str(message)[:MESSAGE_CHARACTERS]
+        if self._line.log(self._seq, {"level": level, "message": text, "fields": fields}):
+            return
         record = {
             "time": SYSTEM_CLOCK.now().isoformat(timespec="milliseconds"),
             "level": level,
             "logger": "handler",
-            "message": str(message)[:MESSAGE_CHARACTERS],
+            "message": text,
             "action": "handler.log",
             **self._ids,
         }

@@ -8,20 +8,31 @@ import json
 import os
 from dataclasses import dataclass, field
 
+from apps.logs.attempt_log import AttemptLog
+from apps.logs.records import STDERR, STDOUT
 from apps.worker.children.zygote_client import ZygoteClient
 from apps.worker.handlers.report import clean_text
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 OUTPUT_BYTES = 64 * 1024
 PIPES_SECONDS = 1.0
 """How long after the end its pipes may stay open: what cannot be killed may hold them."""
 KILL_SECONDS = 5.0
+HELD_SECONDS = 0.05
+"""A pipe whose log had no room is looked at again after so long."""
 
 
 class Tail:
-    """Reads one pipe on the event loop and keeps its last 64 KiB."""
+    """Reads one pipe on the event loop, keeps its last 64 KiB, and passes everything on to the attempt's log.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    While the log has no room the pipe is not read, so the program waits; after `patience_seconds` lines are dropped.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stream: int = STDOUT, log: AttemptLog | None = None) -> None:
         self._loop = loop
+        self._stream = stream
+        self._log = log
+        self._held_since: float | None = None
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)
         self._kept = bytearray()
@@ -30,6 +41,8 @@ class Tail:
         loop.add_reader(self._read_end, self._read)
 
     def _read(self) -> None:
+        if self._log is not None and not self._log.has_room(OUTPUT_BYTES) and self._waits():
+            return
         try:
             data = os.read(self._read_end, OUTPUT_BYTES)
         except BlockingIOError:
@@ -37,6 +50,29 @@ class Tail:
         if not data:
             self.close()
             return
+        self._take(data)
+
+    def _waits(self) -> bool:
+        """Stop reading until there is room; False when that has lasted too long."""
+        now = self._loop.time()
+        self._held_since = now if self._held_since is None else self._held_since
+        assert self._log is not None
+        if now - self._held_since > self._log.patience_seconds:
+            return False
+        self._loop.remove_reader(self._read_end)
+        self._loop.call_later(HELD_SECONDS, self._read_again)
+        return True
+
+    def _read_again(self) -> None:
+        if not self.closed.done():
+            self._loop.add_reader(self._read_end, self._read)
+
+    def _take(self, data: bytes, *, forced: bool = False) -> None:
+        if self._log is not None:
+            if self._log.write(self._stream, int(SYSTEM_CLOCK.time() * 1e6), data, forced=forced):
+                self._held_since = None
+            else:
+                self._log.drop(max(1, data.count(b"\n")))
         self._kept += data
         if len(self._kept) > OUTPUT_BYTES:
             del self._kept[:-OUTPUT_BYTES]
@@ -44,13 +80,25 @@ class Tail:
 
     def text(self) -> str:
         text = clean_text(self._kept.decode("utf-8", "replace"), OUTPUT_BYTES)
+        if self._log is not None:
+            text = self._log.mask(text)
         return f"…{text}" if self._dropped else text
 
     def close(self) -> None:
+        """What the pipe still holds is taken, however full the log is."""
         if not self.closed.done():
             self._loop.remove_reader(self._read_end)
+            if self._held_since is not None and (rest := _rest(self._read_end)):
+                self._take(rest, forced=True)
             os.close(self._read_end)
             self.closed.set_result(None)
+
+
+def _rest(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, OUTPUT_BYTES)
+    except BlockingIOError:
+        return b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +150,16 @@ class Programs:
         self._started: dict[int, Started] = {}
         self._last_key = 0
 
-    def start(self, program: Program) -> Started:
-        """Returns at once; `ended` says the rest."""
+    def start(self, program: Program, log: AttemptLog | None = None) -> Started:
+        """Returns at once; `ended` says the rest. log: where its output goes."""
         loop = asyncio.get_running_loop()
         if self._zygote is None:
             self._zygote = ZygoteClient(None)
             loop.add_reader(self._zygote.fileno(), self._hear)
         self._last_key += 1
-        started = Started(self._last_key, loop.create_future(), tails=[Tail(loop), Tail(loop)])
+        started = Started(
+            self._last_key, loop.create_future(), tails=[Tail(loop, STDOUT, log), Tail(loop, STDERR, log)]
+        )
         self._started[started.key] = started
         spec_fd = os.memfd_create("chronoweb-program", os.MFD_CLOEXEC)
         os.write(spec_fd, program.to_json())

@@ -13,10 +13,12 @@ import httpx
 from apps.executions.failure import FATE_UNKNOWN, FailureClass
 from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
+from apps.logs.attempt_log import AttemptLog
 from apps.worker.handlers import signing
 from apps.worker.handlers.context import EPOCH
 from apps.worker.handlers.outbound_guard import CONNECT_SECONDS, GuardedTransport
 from apps.worker.handlers.report import clean_text, make_error, report_texts
+from apps.worker.handlers.webhook_journal import Journal
 from apps.worker.jobs import Assignment, Report
 from chronoweb.runtime.clock import Clock
 from chronoweb.runtime.outbound import OutboundRefused, Resolve, split_url, system_resolve
@@ -37,28 +39,36 @@ class WebhookCaller:
         self._clock = clock
         self._client: httpx.AsyncClient | None = None
 
-    async def run(self, assignment: Assignment, extra: dict[str, Any]) -> Report:
+    async def run(self, assignment: Assignment, extra: dict[str, Any], log: AttemptLog | None = None) -> Report:
         """One attempt. 2xx succeeds; connection errors, 408, 425, 429 and 5xx may be retried; others may not.
 
         extra: filled with what is known when the attempt is stopped from outside.
         """
+        journal = Journal(log, self._clock)
         try:
-            response, body = await self._request(assignment, extra)
-        except (OutboundRefused, httpx.InvalidURL, httpx.UnsupportedProtocol) as refused:
-            return _failure(make_error(type(refused).__name__, str(refused), permanent=True))
-        except httpx.TooManyRedirects as problem:
-            return _failure(make_error("TooManyRedirects", str(problem), permanent=True))
-        except httpx.HTTPError as problem:
-            return _failure(_connection_error(assignment, problem))
+            response, body = await self._request(assignment, extra, journal)
+        except (OutboundRefused, httpx.HTTPError, httpx.InvalidURL) as problem:
+            journal.failed(problem)
+            return self._no_answer(assignment, problem)
         if response.is_success:
             return report_texts({"status": response.status_code}, {"body": body})
         return _failure(self._status_error(response, body))
+
+    def _no_answer(self, assignment: Assignment, problem: Exception) -> Report:
+        if isinstance(problem, OutboundRefused | httpx.InvalidURL | httpx.UnsupportedProtocol):
+            return _failure(make_error(type(problem).__name__, str(problem), permanent=True))
+        if isinstance(problem, httpx.TooManyRedirects):
+            return _failure(make_error("TooManyRedirects", str(problem), permanent=True))
+        assert isinstance(problem, httpx.HTTPError)
+        return _failure(_connection_error(assignment, problem))
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _request(self, assignment: Assignment, extra: dict[str, Any]) -> tuple[httpx.Response, str]:
+    async def _request(
+        self, assignment: Assignment, extra: dict[str, Any], journal: Journal
+    ) -> tuple[httpx.Response, str]:
         if self._client is None:
             self._client = httpx.AsyncClient(
                 transport=GuardedTransport(self._allowed_networks, self._resolve),
@@ -79,12 +89,16 @@ class WebhookCaller:
         )
         self._sign(request, assignment)
         for _ in range(REDIRECTS + 1):
+            journal.request(request)
             response = await self._client.send(request, stream=True)
+            journal.answer(response)
             try:
                 following = response.next_request
                 if following is None:
                     extra["status"] = response.status_code
-                    return response, await _read(response)
+                    body = await _read(response)
+                    journal.body(body)
+                    return response, body
             finally:
                 await response.aclose()
             split_url(str(following.url))

@@ -1,0 +1,1 @@
+"""How what handlers print reaches their attempt's log, wherever they run."""

@@ -1,0 +1,180 @@
+"""The log on an execution's page, in a real Chromium: big, live, coloured, and still where the reader left it."""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.db import connection
+from playwright.sync_api import Page, expect
+
+from apps.executions.models import Attempt, Execution
+from apps.executions.states import Outcome, Status
+from apps.logs.daemon import LogShipper
+from apps.logs.records import Batch
+from apps.logs.transport import Taken, make_publisher
+from chronoweb.runtime.addresses import Addresses
+from chronoweb.runtime.config import config
+from tests.console_ledger import TOKEN, now
+from tests.test_console_browser import Stage, chromium, serving, stage
+from tests.waiting import eventually
+
+__all__ = ["chromium", "stage"]  # fixtures
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BATCH = 2000
+
+
+@pytest.fixture(scope="module")
+def site(django_db_setup: None) -> Iterator[str]:
+    """The web process, with Redis as the transport."""
+    with serving(KAFKA_BOOTSTRAP_SERVERS="") as url:
+        yield url
+
+
+class Writer:
+    """Writes an execution's lines into the transport and has them shipped, as worker and shipper do."""
+
+    def __init__(self, row: Execution) -> None:
+        url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+        addresses = Addresses(url, url, os.environ["REDIS_URL"], "")
+        self.row = row
+        self.written = b""
+        self.last = 0
+        self._publisher = make_publisher(addresses, config())
+        self._shipper = LogShipper(config(), addresses)
+
+    def write(self, *texts: str, stream: str = "stdout", ended: bool = False, **more: Any) -> None:
+        rows = [
+            json.dumps({"attempt": 1, "seq": self.last + n, "time": "2026-01-01T00:00:00.000000Z", "stream": stream,
+                        "text": text, **more}, ensure_ascii=False)
+            for n, text in enumerate(texts, 1)
+        ]  # fmt: skip
+        lines = "".join(f"{row}\n" for row in rows).encode()
+        first, self.last = self.last + 1, self.last + len(rows)
+        batch = Batch(self.row.id.bytes, TOKEN, 1, first, self.last, 1, 1, lines, ended)
+
+        def taken() -> bool:
+            if self._publisher.publish([batch]) == [Taken.YES]:
+                return True
+            self._shipper.run_once()
+            return False
+
+        eventually(taken, seconds=30)
+        self.written += lines
+
+    def close(self) -> None:
+        self._publisher.close()
+        self._shipper.close()
+
+
+@pytest.fixture
+def writer(stage: Stage) -> Iterator[Writer]:
+    made = Writer(stage.add(Status.RUNNING, task="chatty"))
+    yield made
+    made.close()
+
+
+def open_log(stage: Stage, writer: Writer) -> Page:
+    page = stage.open()
+    page.goto(f"{stage.url}/t/{stage.tenant.slug}/executions/{writer.row.id}/")
+    expect(page.locator("[data-log-state]")).to_have_text("live", timeout=10_000)
+    return page
+
+
+def rows(page: Page) -> list[str]:
+    """The texts of the rows in sight, in order."""
+    return page.evaluate(
+        "() => { const box = document.querySelector('[data-log-lines]').getBoundingClientRect();"
+        " return [...document.querySelectorAll('.log-row')].map((row) => [row.getBoundingClientRect().top, row])"
+        " .filter(([top]) => top >= box.top - 1 && top < box.bottom - 17).sort((a, b) => a[0] - b[0])"
+        " .map(([, row]) => row.querySelector('span').textContent); }"
+    )
+
+
+def scroll(page: Page, line: int) -> None:
+    page.evaluate("(line) => { document.querySelector('[data-log-lines]').scrollTop = line * 18; }", line)
+    page.wait_for_function("(line) => document.querySelector('[data-log-lines]').scrollTop === line * 18", arg=line)
+
+
+def test_200_000_lines_stay_smooth_and_the_reader_keeps_the_place(stage: Stage, writer: Writer) -> None:
+    page = open_log(stage, writer)
+    counted = page.locator("[data-log-count]")
+    page.evaluate(
+        "() => { window.slowest = 0; let last = performance.now(); const frame = (t) => {"
+        " window.slowest = Math.max(window.slowest, t - last); last = t; requestAnimationFrame(frame); };"
+        " requestAnimationFrame(frame); }"
+    )
+    for start in range(0, 200_000, BATCH):
+        writer.write(*(f"line {n} of many" for n in range(start, start + BATCH)))
+    expect(counted).to_have_text("200,000 lines", timeout=60_000)
+    # Follows the end, and holds no more rows than are in sight.
+    eventually(lambda: rows(page)[-1:] == ["line 199999 of many"])
+    assert page.locator(".log-row").count() < 100
+    assert page.evaluate("() => window.slowest") < 3000, "a frame took too long"
+    # Who scrolls up stays where they are, whatever comes.
+    scroll(page, 100_000)
+    eventually(lambda: rows(page)[:1] == ["line 100000 of many"])
+    expect(page.locator("[data-log-follow]")).not_to_be_checked()
+    writer.write(*(f"line {n} of many" for n in range(200_000, 200_100)))
+    stage.move(writer.row, finished_at=None)  # the page above is drawn anew
+    expect(counted).to_have_text("200,100 lines")
+    assert rows(page)[0] == "line 100000 of many"
+    # A search shows what contains the words.
+    page.locator("[data-log-search]").fill("LINE 1999")
+    expect(page.locator("[data-log-found]")).to_have_text("111 found")
+    scroll(page, 0)
+    eventually(lambda: rows(page)[:1] == ["line 1999 of many"])
+    assert page.locator(".log-row mark").first.text_content() == "line 1999"
+    page.locator("[data-log-search]").fill("")
+    expect(page.locator("[data-log-found]")).to_have_text("")
+    eventually(lambda: rows(page)[:1] == ["line 100000 of many"])
+    page.locator("[data-log-follow]").check()
+    eventually(lambda: rows(page)[-1:] == ["line 200099 of many"])
+    # The download is what was written.
+    answer = page.request.get(f"{stage.url}/t/{stage.tenant.slug}/executions/{writer.row.id}/logs/download")
+    assert answer.body() == writer.written
+
+
+def test_colours_long_lines_and_hostile_ones(stage: Stage, writer: Writer) -> None:
+    page = open_log(stage, writer)
+    writer.write("\x1b[1;31mred\x1b[0m plain \x1b[2K", "10 %\r100 %", "<img src=x onerror=document.title='owned'>")
+    writer.write("y" * 1_000_000)
+    writer.write("bad", stream="log", level="error", fields={"rows": 3})
+    expect(page.locator("[data-log-count]")).to_have_text("5 lines")
+    assert rows(page)[:3] == ["red plain ", "100 %", "<img src=x onerror=document.title='owned'>"]
+    assert page.locator(".log-row .a31.a1").text_content() == "red"
+    assert len(rows(page)[3]) == 2000
+    page.get_by_role("button", name="all 1,000,000 characters").click()
+    assert page.locator("dialog.log-line-whole pre").text_content() == "y" * 1_000_000
+    page.locator("dialog.log-line-whole").get_by_role("button", name="Close").click()
+    last = page.locator(".log-row[data-stream=log]")
+    assert last.text_content() == f'5{last.locator("time").text_content()}errorbad {{"rows":3}}'
+    assert "owned" not in page.title()
+
+
+def test_the_end_is_told_and_a_reload_shows_all_again(stage: Stage, writer: Writer) -> None:
+    page = open_log(stage, writer)
+    writer.write("first", "second")
+    expect(page.locator("[data-log-count]")).to_have_text("2 lines")
+    writer.write("third", ended=True)
+    moment = now()
+    Attempt.objects.create(
+        scheduled_at=writer.row.scheduled_at, execution_id=writer.row.id, attempt=1, token=TOKEN, tenant=stage.tenant,
+        worker_id=7, outcome=Outcome.SUCCEEDED, due_at=moment, started_at=moment, finished_at=moment,
+    )  # fmt: skip
+    stage.move(writer.row, status=Status.COMPLETED, finished_at=moment)
+    expect(page.locator("[data-log-state]")).to_have_text("ended", timeout=10_000)
+    assert rows(page) == ["first", "second", "third"]
+    page.reload()
+    expect(page.locator("[data-log-state]")).to_have_text("ended", timeout=10_000)
+    assert rows(page) == ["first", "second", "third"]
+
+
+def test_a_silent_execution_says_so(stage: Stage) -> None:
+    done = stage.add(Status.COMPLETED, task="silent")
+    page = stage.open()
+    page.goto(f"{stage.url}/t/{stage.tenant.slug}/executions/{done.id}/")
+    expect(page.locator("[data-log-state]")).to_have_text("nothing was printed", timeout=10_000)
