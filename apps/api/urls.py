@@ -2,7 +2,18 @@
 
 from django.urls import path, re_path
 
-from apps.api import circuits, dag_runs, executions, scheduler, schedules, tasks, webhook_secret, workers
+from apps.api import (
+    backfills,
+    circuits,
+    dag_runs,
+    dags,
+    executions,
+    scheduler,
+    schedules,
+    tasks,
+    webhook_secret,
+    workers,
+)
 from apps.api.base import UnknownRoute
 
 urlpatterns = [
@@ -12,6 +23,19 @@ urlpatterns = [
     path("v1/tasks/<uuid:task_id>/resume", tasks.ResumeTask.as_view()),
     path("v1/tasks/<uuid:task_id>/trigger", tasks.TriggerTask.as_view()),
     path("v1/tasks/<uuid:task_id>/trigger-batch", tasks.TriggerBatch.as_view()),
+    path("v1/tasks/<uuid:task_id>/backfill", backfills.BackfillTask.as_view()),
+    path("v1/dags", dags.Dags.as_view()),
+    path("v1/dags/validate", dags.ValidateDag.as_view()),
+    path("v1/dags/<uuid:dag_id>", dags.OneDag.as_view()),
+    path("v1/dags/<uuid:dag_id>/pause", dags.PauseDag.as_view()),
+    path("v1/dags/<uuid:dag_id>/resume", dags.ResumeDag.as_view()),
+    path("v1/dags/<uuid:dag_id>/trigger", dags.TriggerDag.as_view()),
+    path("v1/dags/<uuid:dag_id>/versions", dags.DagVersions.as_view()),
+    path("v1/dags/<uuid:dag_id>/versions/<int:number>", dags.DagVersion.as_view()),
+    path("v1/dags/<uuid:dag_id>/backfill", backfills.BackfillDag.as_view()),
+    path("v1/backfills", backfills.Backfills.as_view()),
+    path("v1/backfills/<uuid:backfill_id>", backfills.OneBackfill.as_view()),
+    path("v1/backfills/<uuid:backfill_id>/stop", backfills.StopBackfill.as_view()),
     path("v1/schedules/preview", schedules.PreviewSchedule.as_view()),
     path("v1/executions", executions.Executions.as_view()),
     path("v1/executions/<uuid:execution_id>", executions.OneExecution.as_view()),
