@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
-from apps.definitions.models import Task
+from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule, next_occurrence, occurrences, smallest_gap
 from apps.executions import ids
 from apps.executions.concurrency import key_of
@@ -60,7 +60,7 @@ def plan_of(task: Task) -> dict[str, Any]:
     }
 
 
-def run_at_of(task: Task, nominal: datetime, *, now: datetime) -> datetime:
+def run_at_of(task: Task | Dag, nominal: datetime, *, now: datetime) -> datetime:
     """When an occurrence is due in fact: shifted by the task's jitter, never before `now`."""
     return max(now, nominal + task.jitter_ms * _MILLISECOND)
 
@@ -86,13 +86,13 @@ def new_executions(
     ]
 
 
-def misfire_window(task: Task, schedule_type: str) -> timedelta:
+def misfire_window(task: Task | Dag, schedule_type: str) -> timedelta:
     """How late an occurrence may be and still run."""
     window = timedelta(seconds=max(task.catchup_seconds, config().misfire_grace_seconds))
     return max(window, ONE_SHOT_GRACE) if schedule_type == "one_shot" else window
 
 
-def earliest_still_due(task: Task, schedule_type: str, *, now: datetime) -> datetime:
+def earliest_still_due(task: Task | Dag, schedule_type: str, *, now: datetime) -> datetime:
     """Occurrences from here on run when they are met at `now`; earlier ones are misfires.
 
     Also bounded by the partitions that are made behind. A task whose jitter delays it is not late before that delay.
@@ -128,7 +128,7 @@ def materialise_task(task: Task, *, now: datetime, horizon: datetime, limit: int
 
 def _misfires(task: Task, schedule: Schedule, *, before: datetime, now: datetime) -> list[tuple[NewExecution, str]]:
     assert task.next_fire_at is not None
-    newest = _newest(schedule, begin=task.next_fire_at, before=before)
+    newest = newest_occurrences(schedule, begin=task.next_fire_at, before=before, count=SKIPPED_ROWS)
     shown = [nominal for nominal in newest if nominal >= oldest_partition(now)]
     if not shown:
         return []
@@ -142,14 +142,14 @@ def _misfires(task: Task, schedule: Schedule, *, before: datetime, now: datetime
     return list(zip(rows, reasons, strict=True))
 
 
-def _newest(schedule: Schedule, *, begin: datetime, before: datetime) -> list[datetime]:
-    """The last SKIPPED_ROWS occurrences in [begin, before), found by looking back ever farther from the end."""
-    span = (smallest_gap(schedule) or timedelta(days=1)) * (SKIPPED_ROWS + 1)
+def newest_occurrences(schedule: Schedule, *, begin: datetime, before: datetime, count: int) -> list[datetime]:
+    """The last `count` occurrences in [begin, before), found by looking back ever farther from the end."""
+    span = (smallest_gap(schedule) or timedelta(days=1)) * (count + 1)
     while True:
         start = max(begin, before - span) if span < before - begin else begin
         found = list(_between(schedule, start, before))
-        if len(found) >= SKIPPED_ROWS or start == begin:
-            return found[-SKIPPED_ROWS:]
+        if len(found) >= count or start == begin:
+            return found[-count:]
         span *= 4
 
 

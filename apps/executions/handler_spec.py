@@ -50,19 +50,19 @@ def validate_handler(
     handler object ("/url").
     """
     if not isinstance(data, Mapping):
-        raise InvalidInputs([InvalidInput("", data, "must be an object with a type", tuple(_TYPES))])
+        raise InvalidInputs([InvalidInput("", data, "must be an object with a type", tuple(TYPES))])
     kind = data.get("type")
-    if not isinstance(kind, str) or kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in TYPES:
         problem = "is missing" if "type" not in data else "unknown handler type"
-        raise InvalidInputs([InvalidInput("/type", kind, problem, tuple(_TYPES))])
-    required, defaults, checks = _TYPES[kind]
+        raise InvalidInputs([InvalidInput("/type", kind, problem, tuple(TYPES))])
+    required, defaults, checks = TYPES[kind]
     legal = ("type", *required, *defaults)
     found = [
         InvalidInput(f"/{escape(str(name))}", value, f"unknown field of a {kind} handler", ", ".join(legal))
         for name, value in data.items()
         if name not in legal
     ]
-    found += [InvalidInput(f"/{name}", None, "is missing") for name in required if name not in data]
+    found += [InvalidInput(f"/{name}", None, "is missing", "a value") for name in required if name not in data]
     given = {**defaults, **{name: data[name] for name in legal if name in data}}
     for name, check in checks.items():
         if name in given:
@@ -104,9 +104,10 @@ def _check_headers(pointer: str, value: Any, found: Found) -> None:
     for name, text in value.items():
         at = f"{pointer}/{escape(str(name))}"
         if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
-            found.append(InvalidInput(at, name, "is no header name"))
+            found.append(InvalidInput(at, name, "is no header name", "letters, digits and the signs of RFC 9110"))
         elif name.lower() in RESERVED_HEADERS:
-            found.append(InvalidInput(at, text, f"the header {name} is set by chronoweb or by HTTP itself"))
+            problem = f"the header {name} is set by chronoweb or by HTTP itself"
+            found.append(InvalidInput(at, text, problem, "another header"))
         elif isinstance(text, Mapping):
             check_reference(at, text, found)
         elif not isinstance(text, str) or len(text) > VALUE_BYTES or not text.isascii() or not _printable(text):
@@ -121,10 +122,10 @@ def _check_body(pointer: str, value: Any, found: Found) -> None:
         text = value if isinstance(value, str) else json.dumps(value, allow_nan=False)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError):
-        found.append(InvalidInput(pointer, None, "is not JSON"))
+        found.append(InvalidInput(pointer, None, "is not JSON", "a JSON value"))
         return
     if "\0" in text or "\\u0000" in text:
-        found.append(InvalidInput(pointer, None, "contains a NUL character"))
+        found.append(InvalidInput(pointer, None, "contains a NUL character", "text without NUL characters"))
     if size > TEXT_BYTES:
         found.append(InvalidInput(pointer, None, f"has {size} bytes", f"at most {TEXT_BYTES} bytes"))
 
@@ -140,7 +141,7 @@ def _printable(text: str) -> bool:
 
 
 _Check = Callable[[str, Any, Found], None]
-_TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
+TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
     "python": (("name",), {}, {"name": _check_name}),
     "webhook": (
         ("url",),

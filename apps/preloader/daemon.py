@@ -16,6 +16,8 @@ from apps.dispatcher.hot_tier import HotTier
 from apps.executions import ids, partitions, store
 from apps.executions.leases import Leadership
 from apps.preloader import hydrate, skew
+from apps.preloader.backfills import Backfills
+from apps.preloader.dag_schedules import DagSchedules
 from apps.preloader.materialise import Materialiser
 from apps.preloader.pressure import Pressure
 from chronoweb.runtime import postgres, redis_client, wakeup
@@ -64,9 +66,12 @@ class Preloader:
         self._room = hydrate.Room(self.config.hot_tier_entries)
         self._pressure = Pressure(self.config)
         self._materialiser = Materialiser(self.config, ROLE, self.clock)
+        self._dag_schedules = DagSchedules(self.config, ROLE, self.clock)
+        self._backfills = Backfills(ROLE)
+        self._dags_started = 0
 
     def run_once(self) -> Result:
-        """One pass: restore what Redis lost, materialise, hydrate."""
+        """One pass: restore what Redis lost, materialise, start runs of DAGs, move backfills on, hydrate."""
         epoch = self.leadership.epoch
         LEADING.set(epoch is not None)
         if epoch is None:
@@ -122,6 +127,7 @@ class Preloader:
         now = self.clock.monotonic()
         everywhere = now - self._looked_everywhere_at >= self.config.preloader_poll_seconds
         self._restore(links, epoch, everywhere)
+        begun = self._begin(epoch, everywhere)
         if everywhere:
             self._pressure.look(links.hot_tier)
             self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
@@ -144,7 +150,14 @@ class Preloader:
             return Result(did, self.config.preloader_poll_seconds)
         if everywhere:
             self._looked_everywhere_at = now
-        return Result(did + looked_at, 0 if more else self.config.preloader_poll_seconds)
+        return Result(did + looked_at + begun, 0 if more or begun else self.config.preloader_poll_seconds)
+
+    def _begin(self, epoch: int, everywhere: bool) -> int:
+        """Runs of DAGs that are due, and what backfills have room for; looked for each second, and while some are."""
+        begun = 0
+        if everywhere or self._dags_started:
+            begun = self._dags_started = self._dag_schedules.start_due(epoch)
+        return begun + (self._backfills.move_on(epoch) if everywhere else 0)
 
     def _restore(self, links: _Connections, epoch: int, everywhere: bool) -> None:
         """Fill what Redis does not hold: all of it for a new leader, a shard when its mark is gone."""

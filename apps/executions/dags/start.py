@@ -34,12 +34,14 @@ def start_run(
     """Start a run of `plan`, due at `run_at` (None: now), and release its first nodes; returns the run's id.
 
     connection: in a transaction (`postgres.raw` of Django's, or psycopg's); after the commit the caller wakes the
-    preloader. nominal_at: the logical time the run stands for; with it the run and its executions have it as their
-    scheduled_at, so its day must have a partition. The same key of the same DAG and time is the same run.
+    preloader. nominal_at: the logical time the run stands for; unless it is a backfill, the run and its executions
+    have it as their scheduled_at, so its day must have a partition. The same key of the same DAG and time is the same
+    run.
     """
     now = person_store.database_now(connection)
     run_at = run_at or now
-    moment = ids.to_ms(nominal_at or run_at)
+    # A backfill stands for the past and runs now: the days of the past may have no partition any more.
+    moment = ids.to_ms(run_at if nominal_at is None or origin is Origin.BACKFILL else nominal_at)
     identity = ids.new_id(moment)
     store = RunStore(connection, ids.day(identity))
     key = idempotency_key or str(UUID(bytes=identity))
@@ -97,6 +99,10 @@ def _copy(connection: psycopg.Connection, plan: DagPlan, run: bytes) -> None:
             "parents": texts([f"{{{','.join(map(str, parents[n.index]))}}}".encode() for n in nodes]),
             "map_over": texts([None if n.map_over is None else n.map_over.encode() for n in nodes]),
             "approvals": texts([_document(n.approval) for n in nodes]),
+            "routes": int8s([n.route_id for n in nodes]),
+            "concurrency_keys": texts(
+                [None if n.concurrency_key is None else n.concurrency_key.encode() for n in nodes]
+            ),
         },
     )
     if plan.edges:
