@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
+from apps.definitions.dags import making
 from apps.executions import ids
 from apps.executions.dags.critical_path import Span, critical_path
 from apps.executions.dags.plan import DagPlan, FailurePolicy, NodeKind, PlannedEdge, PlannedNode, TriggerRule
@@ -94,7 +95,10 @@ def test_a_run_is_shown_with_its_nodes_edges_and_critical_path() -> None:
 
 def test_runs_are_listed_by_dag_and_status_a_page_at_a_time() -> None:
     api = make_api()
-    dag = uuid.uuid4()
+    dag = making.create_dag(
+        principal=api.principal, data={"name": "d", "nodes": [{"id": "a", "handler": "demo.noop"}]}
+    ).id
+    assert api.get(f"/dags/{dag}/executions").json()["items"] == []
     made = [str(started(api, dag)) for _ in range(3)]
     started(api)
     first = api.get(f"/dags/{dag}/executions?limit=2").json()
@@ -102,6 +106,7 @@ def test_runs_are_listed_by_dag_and_status_a_page_at_a_time() -> None:
     assert sorted(row["id"] for row in first["items"] + rest["items"]) == sorted(made)
     assert api.get(f"/dags/{dag}/executions?status=succeeded").json()["items"] == []
     problem(api.get(f"/dags/{dag}/executions?status=lost"), 400)
+    problem(api.get(f"/dags/{uuid.uuid4()}/executions"), 404)
 
 
 def test_acts_change_the_run_and_repeat_with_their_key() -> None:

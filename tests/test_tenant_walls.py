@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -21,10 +22,15 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from apps.api.base import UnknownRoute
 from apps.console.consumers import NoSuchSocket
 from apps.console.routing import websocket_urlpatterns
+from apps.definitions import backfills
+from apps.definitions.dags import making
+from apps.definitions.dags.triggering import trigger_dag
+from apps.definitions.models import Backfill, Dag
 from apps.executions.models import CircuitBreaker, Execution
 from apps.executions.states import Status
 from apps.tenants import keys, secret_store
 from apps.tenants.models import ApiKey, Role, Tenant
+from apps.tenants.principal import Principal
 from chronoweb.asgi import application
 from tests.console_ledger import Ledger, make_person, now
 from tests.factories import Api, make_api, make_principal, make_tenant
@@ -51,6 +57,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "api/v1/tasks/<uuid:task_id>/trigger-batch"): {"items": [{}]},
     ("put", "api/v1/secrets/<str:name>"): {"value": "v"},
     ("patch", "api/v1/members/<str:username>"): {"role": "viewer"},
+    ("post", "api/v1/dags/executions/<uuid:run_id>/nodes/<str:node_id>/mark"): {"state": "success"},
 }
 """What must be sent for the id to be looked at; where nothing is named, an empty object."""
 
@@ -64,14 +71,19 @@ class World:
     circuit: CircuitBreaker
     key: ApiKey
     member: User
+    dag: Dag
+    run: UUID
+    backfill: Backfill
 
     def marks(self) -> list[str]:
         """What must not be seen by others."""
-        ids = (self.tenant.id, self.tenant.slug, self.execution.id, self.execution.task_id, self.key.id)
+        own = (self.tenant.id, self.tenant.slug, self.execution.id, self.execution.task_id, self.key.id)
+        ids = (*own, self.dag.id, self.run, self.backfill.id)
         return [str(mark) for mark in (*ids, self.key.prefix, self.member.username, SECRET, "of-the-others")]
 
 
 SECRET = "FOREIGN_SECRET"
+NODE = "foreign-node"
 FOREIGN: dict[str, Callable[[World], Any]] = {
     "slug": lambda world: world.tenant.slug,
     "task_id": lambda world: world.execution.task_id,
@@ -81,6 +93,11 @@ FOREIGN: dict[str, Callable[[World], Any]] = {
     "key_id": lambda world: world.key.id,
     "username": lambda world: world.member.username,
     "name": lambda world: SECRET,
+    "dag_id": lambda world: world.dag.id,
+    "number": lambda world: world.dag.version,
+    "run_id": lambda world: world.run,
+    "node_id": lambda world: NODE,
+    "backfill_id": lambda world: world.backfill.id,
 }
 """A parameter of a route → the foreign tenant's."""
 
@@ -94,7 +111,20 @@ def make_world() -> World:
     circuit = CircuitBreaker.objects.create(tenant_id=tenant.id, key="webhook:of-the-others", changed_at=now())
     secret_store.create(principal=make_principal(tenant), name=SECRET, value="of-the-others")
     key = keys.make(tenant=tenant, name="of-the-others", role=Role.OWNER).key
-    return World(tenant, dead, circuit, key, make_person(tenant, role=Role.OWNER))
+    person = make_person(tenant, role=Role.OWNER)
+    return World(tenant, dead, circuit, key, person, *make_dag(make_principal(tenant)))
+
+
+def make_dag(principal: Principal) -> tuple[Dag, UUID, Backfill]:
+    """One with a schedule, a run and a backfill of it."""
+    schedule = {"type": "interval", "every_seconds": 3600}
+    nodes = [{"id": NODE, "approval": {"message": "of-the-others"}}]
+    data = {"name": "of-the-others", "schedule": schedule, "nodes": nodes}
+    dag = making.create_dag(principal=principal, data=data)
+    run = trigger_dag(principal=principal, dag_id=dag.id)
+    wanted = {"start": "2025-01-01T00:00:00Z", "end": "2025-01-01T02:00:00Z"}
+    asked = backfills.read_request(dag, wanted)
+    return dag, run, backfills.start_backfill(principal=principal, of=dag, request=asked)
 
 
 class Route(NamedTuple):

@@ -14,6 +14,7 @@ from apps.api.base import ApiView, body_object
 from apps.api.idempotency import once
 from apps.api.pagination import page_request
 from apps.api.problems import query_error
+from apps.definitions.dags import selectors as definitions
 from apps.executions.dags import operations, selectors
 from apps.executions.dags.states import RunStatus
 from apps.executions.selectors import running_under_keys
@@ -33,6 +34,8 @@ class DagRuns(ApiView):
         found = selectors.runs(
             principal(request), dag_id=dag_id, statuses=_statuses(request), below=page.below, limit=page.limit + 1
         )
+        if not found:
+            definitions.dag(principal(request), dag_id)  # or there is no such DAG; a deleted one is known by its runs
         shown = found[: page.limit]
         return Response(page.answer(found, [shown_as.run(row) for row in shown], shown[-1].id if shown else None))
 
