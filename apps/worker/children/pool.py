@@ -214,23 +214,24 @@ class ProcessPool:
 
     def tick(self, now: float) -> None:
         """Look for jobs past their timeout, for jobs that hold others up, and for idle children."""
-        idle = 0
+        idle, slow = 0, False
         for child in list(self._children.values()):
             if child.held:
                 self._watch(child, now)
+                slow = slow or child.elapsed(now)[1] > OVERDUE_SECONDS
             elif child.open:
                 idle += 1
                 if idle > 1 and now - child.idle_since > IDLE_SECONDS and len(self._children) > SHORT_CHILDREN:
                     self._retire(child)
-        self._keep_one_idle(idle)
+        if slow and not idle:
+            self._keep_one_idle()
         self.code.tick(now)
         self.code.end_unused({child.zygote for child in self._children.values()})
 
-    def _keep_one_idle(self, idle: int) -> None:
-        """Whatever comes while the others are busy finds a child that runs: urgent work need not wait for a fork."""
-        if idle or not SHORT_CHILDREN <= len(self._children) < self._slots:
-            return
-        if self.code.zygote and all(child.started for child in self._children.values()):
+    def _keep_one_idle(self) -> None:
+        """What comes while the others are busy for long finds a child that runs: urgent work waits for no fork."""
+        room = SHORT_CHILDREN <= len(self._children) < self._slots
+        if room and self.code.zygote and all(child.started for child in self._children.values()):
             self._fork(self.code.zygote)
 
     def _retire_old(self) -> None:
