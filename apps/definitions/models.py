@@ -81,12 +81,30 @@ class Task(models.Model):
 
 
 class Dag(models.Model):
-    """A definition of a workflow."""
+    """A definition of a workflow. Its nodes and edges are rows of their own; its snapshots the ledger's dag_versions."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="dags")
     name = models.CharField(max_length=200)
     description = models.TextField(default="", blank=True)
+    tags = ArrayField(models.CharField(max_length=63), default=list, blank=True)
+    schedule = models.JSONField(help_text="type, expression, timezone, … as the API shows it")
+    strict_timing = models.BooleanField(default=False, help_text="no jitter")
+    catchup_seconds = models.IntegerField(default=3600)
+    overlap_policy = models.CharField(max_length=16, choices=[(p, p) for p in OVERLAP_POLICIES], default="skip")
+    max_active_runs = models.IntegerField(null=True, blank=True, help_text="empty: no limit but the overlap policy's")
+    run_timeout_seconds = models.IntegerField(null=True, blank=True)
+    failure_policy = models.CharField(max_length=16, default="skip_downstream")
+    parameters = models.JSONField(default=dict, blank=True, help_text="of each run, where a trigger says nothing else")
+    parameters_schema = models.JSONField(null=True, blank=True, help_text="JSON Schema that a run's parameters fit")
+    node_count = models.IntegerField(default=0)
+    edge_count = models.IntegerField(default=0)
+    version = models.IntegerField(default=1, help_text="number of the version in force")
+    version_id = models.BigIntegerField(help_text="id of that version in the ledger")
+    jitter_ms = models.IntegerField(default=0, help_text="run_at − nominal_at of its scheduled runs")
+    next_fire_at = models.DateTimeField(null=True, blank=True, help_text="the first occurrence that is not a run yet")
+    paused_at = models.DateTimeField(null=True, blank=True)
+    paused_note = models.TextField(default="", blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
@@ -98,6 +116,19 @@ class Dag(models.Model):
             models.UniqueConstraint(
                 fields=["tenant", "name"], condition=Q(deleted_at=None), name="dags_name_is_unique"
             ),
+            models.CheckConstraint(condition=Q(overlap_policy__in=OVERLAP_POLICIES), name="dags_overlap_is_known"),
+            models.CheckConstraint(condition=Q(schedule__type__in=SCHEDULE_TYPES), name="dags_schedule_type_is_known"),
+            models.CheckConstraint(condition=Q(catchup_seconds__gte=0), name="dags_catchup_not_negative"),
+            models.CheckConstraint(
+                condition=Q(max_active_runs=None) | Q(max_active_runs__gte=1), name="dags_active_runs_positive"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_fire_at"],
+                condition=Q(next_fire_at__isnull=False, paused_at=None, deleted_at=None),
+                name="dags_next_fire",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -105,15 +136,32 @@ class Dag(models.Model):
 
 
 class DagNode(models.Model):
-    """A node refers to a task and has a key that edges and people use."""
+    """A node has a key that edges and people use. It keeps its id over the DAG's versions while it keeps its key."""
 
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     dag = models.ForeignKey(Dag, on_delete=models.CASCADE, related_name="nodes")
     key = models.CharField(max_length=100)
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="nodes")
+    position = models.IntegerField(help_text="in the document")
+    definition = models.JSONField(help_text="as the document has it, without depends_on")
+    task = models.ForeignKey(
+        Task, on_delete=models.PROTECT, null=True, blank=True, related_name="nodes", help_text="empty: defined inline"
+    )
+    version_id = models.BigIntegerField(
+        null=True, blank=True, help_text="task version of its own, in the ledger; empty: the task's version in force"
+    )
+    based_on = models.BigIntegerField(
+        null=True, blank=True, help_text="version of the task that its own was made from, if it overrides one"
+    )
 
     class Meta:
         db_table = "dag_nodes"
-        constraints = [models.UniqueConstraint(fields=["dag", "key"], name="dag_nodes_key_is_unique")]
+        ordering = ["position"]
+        constraints = [
+            models.UniqueConstraint(fields=["dag", "key"], name="dag_nodes_key_is_unique"),
+            models.CheckConstraint(
+                condition=Q(task__isnull=False) | Q(version_id__isnull=False), name="dag_nodes_run_something"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.key
@@ -125,6 +173,7 @@ class DagEdge(models.Model):
     dag = models.ForeignKey(Dag, on_delete=models.CASCADE, related_name="edges")
     parent = models.ForeignKey(DagNode, on_delete=models.CASCADE, related_name="edges_out")
     child = models.ForeignKey(DagNode, on_delete=models.CASCADE, related_name="edges_in")
+    condition = models.JSONField(null=True, blank=True, help_text="parent, path, op, value; empty: none")
 
     class Meta:
         db_table = "dag_edges"
@@ -135,3 +184,52 @@ class DagEdge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.parent} -> {self.child}"
+
+
+class BackfillState(models.TextChoices):
+    """Where a backfill is."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+
+class Backfill(models.Model):
+    """A range of a schedule's past to be run on request, a few occurrences at a time."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="backfills")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, null=True, blank=True, related_name="backfills")
+    dag = models.ForeignKey(Dag, on_delete=models.PROTECT, null=True, blank=True, related_name="backfills")
+    schedule = models.JSONField(help_text="as it stood when the backfill was asked for")
+    start_at = models.DateTimeField(help_text="the first instant of the range")
+    end_at = models.DateTimeField(help_text="the first instant behind it")
+    newest_first = models.BooleanField(default=False)
+    at_once = models.IntegerField(help_text="how many of it are under way at most")
+    parameters = models.JSONField(null=True, blank=True, help_text="instead of the definition's own; empty: those")
+    state = models.TextField(choices=BackfillState.choices, default=BackfillState.RUNNING)
+    cursor = models.DateTimeField(null=True, blank=True, help_text="the last occurrence that was made")
+    total = models.IntegerField(help_text="occurrences in the range")
+    made = models.IntegerField(default=0)
+    under_way = ArrayField(models.UUIDField(), default=list, blank=True, help_text="executions or runs not ended")
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "backfills"
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(task__isnull=False, dag__isnull=True) | Q(task__isnull=True, dag__isnull=False),
+                name="backfills_of_one_thing",
+            ),
+            models.CheckConstraint(condition=Q(state__in=BackfillState.values), name="backfills_state_is_known"),
+            models.CheckConstraint(condition=Q(at_once__gte=1), name="backfills_at_once_positive"),
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(state="running"), name="backfills_running"),
+        ]
+
+    def __str__(self) -> str:
+        return f"backfill of {self.task or self.dag}"

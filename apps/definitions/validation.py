@@ -1,13 +1,14 @@
 """A task's JSON document: read as a whole, every error told at once, defaults filled in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from apps.definitions import json_values
 from apps.definitions.models import OVERLAP_POLICIES
 from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import ONE_SHOT_GRACE
+from apps.definitions.reading import DocumentReader
 from apps.definitions.timeouts import read_timeouts
 from apps.executions import handler_signatures
 from apps.executions.command_limits import caps
@@ -17,8 +18,7 @@ from apps.executions.labels import read_requires
 from apps.executions.retry import RetryPolicy
 from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
-
-Parsed = TypeVar("Parsed", dict[str, Any], list[str])
+from chronoweb.runtime.outbound import Resolve, system_resolve
 
 DEFAULTS: dict[str, Any] = {
     "description": "",
@@ -42,25 +42,25 @@ FIELDS = (
 )
 """In the order in which the API shows them."""
 
-NAME_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 10_000
-TAGS = 32
-TAG_CHARACTERS = 63
 MAX_CATCHUP_SECONDS = 604_800  # the days for which partitions are kept behind
 MAX_TIMEOUT_SECONDS = 86_400
 
 
-def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def read_document(
+    data: Any, *, now: datetime, before: Mapping[str, Any] | None = None, resolve: Resolve = system_resolve
+) -> dict[str, Any]:
     """The canonical document: every field of FIELDS, in that order.
 
     A field that is absent or null takes its default. now: the database's, aware. before: the document in force, when
     it is an edit: a schedule or handler that stays as it was is not judged anew, so that a one-shot that has fired,
     or a webhook whose host has moved, can still be renamed; nor are parameters that were accepted with that handler.
+    resolve: how a webhook's host is looked up.
     Raises InvalidInputs with JSON pointers.
     """
     if not isinstance(data, Mapping):
         raise InvalidInputs([InvalidInput("", data, "a task is a JSON object", ", ".join(FIELDS))])
-    reader = _Reader(data)
+    reader = _Reader(data, what="a task", fields=FIELDS, required=REQUIRED, defaults=DEFAULTS)
     values = {
         "name": reader.name(),
         "description": reader.text("description", DESCRIPTION_CHARACTERS),
@@ -71,7 +71,7 @@ def read_document(data: Any, *, now: datetime, before: Mapping[str, Any] | None 
         "overlap_policy": reader.choice("overlap_policy", OVERLAP_POLICIES),
         "catchup_seconds": reader.whole("catchup_seconds", 0, MAX_CATCHUP_SECONDS),
         "concurrency": reader.nested("concurrency", read_concurrency),
-        "handler": reader.kept("handler", before) or reader.handler(),
+        "handler": reader.kept("handler", before) or reader.handler(resolve),
         "parameters": reader.parameters(),
         "timeout_seconds": reader.whole("timeout_seconds", 1, MAX_TIMEOUT_SECONDS),
         "timeouts": reader.nested("timeouts", read_timeouts),
@@ -118,88 +118,8 @@ def check_parameters(value: Any, pointer: str) -> InvalidInput | None:
     return None
 
 
-class _Reader:
-    """Reads field by field; what is wrong is collected in `errors` and read as None."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = {name: value for name, value in data.items() if value is not None}
-        self.errors = list(json_values.problems(data))
-        self._unsound = {error.pointer.split("/")[1] for error in self.errors if error.pointer}
-        for name in data:
-            if name not in FIELDS:
-                problem = "is not a field of a task"
-                self.errors.append(InvalidInput(f"/{json_values.escape(name)}", data[name], problem, ", ".join(FIELDS)))
-        for name in REQUIRED:
-            if name not in self._data:
-                self.errors.append(InvalidInput(f"/{name}", None, "is required", "a value"))
-
-    def _get(self, name: str) -> Any:
-        """The value; None where it has been found wrong already."""
-        if name in self._unsound:
-            return None
-        return self._data.get(name, DEFAULTS.get(name))
-
-    def _refuse(self, name: str, problem: str, legal: Any) -> None:
-        self.errors.append(InvalidInput(f"/{name}", self._data.get(name), problem, legal))
-
-    def kept(self, name: str, before: Mapping[str, Any] | None) -> Any:
-        value = self._get(name)
-        return before[name] if before is not None and value is not None and value == before[name] else None
-
-    def name(self) -> str | None:
-        value = self._get("name")
-        legal = f"1 to {NAME_CHARACTERS} printable characters"
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            self._refuse("name", "is not a string", legal)
-        elif not value.strip() or len(value) > NAME_CHARACTERS:
-            self._refuse("name", "is blank" if not value.strip() else f"is {len(value)} characters long", legal)
-        elif any(character < " " or character == "\x7f" for character in value):
-            self._refuse("name", "contains a control character", legal)
-        else:
-            return value.strip()
-        return None
-
-    def text(self, name: str, longest: int) -> str | None:
-        value = self._get(name)
-        if value is not None and not isinstance(value, str):
-            self._refuse(name, "is not a string", "text")
-        elif value is not None and len(value) > longest:
-            self._refuse(name, f"is {len(value)} characters long", f"at most {longest} characters")
-        return value
-
-    def tags(self) -> list[str] | None:
-        value = self._get("tags")
-        if value is None:
-            return None
-        if not isinstance(value, list) or len(value) > TAGS:
-            self._refuse("tags", "must be a list of texts", f"at most {TAGS} tags")
-            return None
-        legal = f"1 to {TAG_CHARACTERS} characters"
-        for position, tag in enumerate(value):
-            if not isinstance(tag, str) or not tag.strip() or len(tag) > TAG_CHARACTERS:
-                self.errors.append(InvalidInput(f"/tags/{position}", tag, "is not a tag", legal))
-                return None
-        return list(dict.fromkeys(value))
-
-    def whole(self, name: str, low: int, high: int) -> int | None:
-        value = self._get(name)
-        if value is not None and (type(value) is not int or not low <= value <= high):
-            self._refuse(name, "must be a whole number in its range", f"{low} to {high}")
-        return value
-
-    def boolean(self, name: str) -> bool | None:
-        value = self._get(name)
-        if value is not None and not isinstance(value, bool):
-            self._refuse(name, "must be true or false", "true, false")
-        return value
-
-    def choice(self, name: str, legal: tuple[str, ...]) -> str | None:
-        value = self._get(name)
-        if value is not None and value not in legal:
-            self._refuse(name, "is not one of the values", legal)
-        return value
+class ScheduleReader(DocumentReader):
+    """Reads a schedule too."""
 
     def schedule(self, now: datetime) -> dict[str, Any] | None:
         def parse(given: Any) -> dict[str, Any]:
@@ -211,29 +131,20 @@ class _Reader:
 
         return self.nested("schedule", parse)
 
-    def handler(self) -> dict[str, Any] | None:
+
+class _Reader(ScheduleReader):
+    """A task's own fields."""
+
+    def handler(self, resolve: Resolve) -> dict[str, Any] | None:
         settings = config()
         networks, largest = settings.outbound_allowed_networks, caps(settings)
         return self.nested(
-            "handler", lambda given: validate_handler(given, allowed_networks=networks, command_caps=largest)
+            "handler",
+            lambda given: validate_handler(given, allowed_networks=networks, command_caps=largest, resolve=resolve),
         )
 
     def parameters(self) -> Any:
-        value = self._get("parameters")
+        value = self.get("parameters")
         if value is not None and (error := check_parameters(value, "/parameters")):
             self.errors.append(error)
         return value
-
-    def nested(self, name: str, parse: Callable[[Any], Parsed]) -> Parsed | None:
-        """What `parse` makes of an inner object or list; its pointers are put below this field's."""
-        value = self._get(name)
-        if value is None:
-            return None
-        try:
-            return parse(value)
-        except InvalidInput as error:
-            found = [error]
-        except InvalidInputs as errors:
-            found = errors.errors
-        self.errors += [InvalidInput(f"/{name}{e.pointer}", e.value, e.problem, e.legal) for e in found]
-        return None

@@ -63,6 +63,25 @@ class TaskVersion(models.Model):
         return f"{self.name} v{self.number}"
 
 
+class DagVersion(models.Model):
+    """An immutable snapshot of a DAG: a run names one, so people see what it was made from."""
+
+    dag_id = models.UUIDField()
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
+    number = models.IntegerField(help_text="1 for the first version of the DAG")
+    name = models.CharField(max_length=200)
+    definition = models.JSONField(help_text="the DAG as the API shows it")
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "dag_versions"
+        constraints = [models.UniqueConstraint(fields=["dag_id", "number"], name="dag_versions_numbered")]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.number}"
+
+
 class ExecutionQuerySet(models.QuerySet["Execution"]):
     """Adds the partition key that an id carries, so that a lookup touches one day."""
 

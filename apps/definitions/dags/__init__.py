@@ -1,0 +1,1 @@
+"""Defining DAGs: their document, its checks, its versions, its schedule."""
