@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import connection as django_connection
 from django.db import transaction
 
-from apps.definitions.models import Task
+from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule, occurrences
 from apps.definitions.plans import oldest_partition, plan_of, run_at_of
 from apps.definitions.scheduling import first_fire_at, jitter_ms
@@ -90,7 +90,7 @@ def _mismatch(task: Task, expected: int) -> VersionMismatch:
     )
 
 
-def refire_at(task: Task, schedule: Schedule, now: datetime) -> datetime | None:
+def refire_at(task: Task | Dag, schedule: Schedule, now: datetime) -> datetime | None:
     """The new schedule counts from now, so no occurrence that was never promised is caught up. But where the preloader
     is late, from what it has not seen yet: nothing is missed. Occurrences that are rows already stay one row each.
     """

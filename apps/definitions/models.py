@@ -81,7 +81,7 @@ class Task(models.Model):
 
 
 class Dag(models.Model):
-    """A definition of a workflow. Its nodes and edges are rows of their own; its snapshots the ledger's dag_versions."""
+    """A definition of a workflow. Nodes and edges are rows of their own; its snapshots the ledger's dag_versions."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="dags")

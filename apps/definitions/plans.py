@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
-from apps.definitions.models import Task
+from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule, next_occurrence, occurrences, smallest_gap
 from apps.executions import ids
 from apps.executions.concurrency import key_of
@@ -60,7 +60,7 @@ def plan_of(task: Task) -> dict[str, Any]:
     }
 
 
-def run_at_of(task: Task, nominal: datetime, *, now: datetime) -> datetime:
+def run_at_of(task: Task | Dag, nominal: datetime, *, now: datetime) -> datetime:
     """When an occurrence is due in fact: shifted by the task's jitter, never before `now`."""
     return max(now, nominal + task.jitter_ms * _MILLISECOND)
 
@@ -86,13 +86,13 @@ def new_executions(
     ]
 
 
-def misfire_window(task: Task, schedule_type: str) -> timedelta:
+def misfire_window(task: Task | Dag, schedule_type: str) -> timedelta:
     """How late an occurrence may be and still run."""
     window = timedelta(seconds=max(task.catchup_seconds, config().misfire_grace_seconds))
     return max(window, ONE_SHOT_GRACE) if schedule_type == "one_shot" else window
 
 
-def earliest_still_due(task: Task, schedule_type: str, *, now: datetime) -> datetime:
+def earliest_still_due(task: Task | Dag, schedule_type: str, *, now: datetime) -> datetime:
     """Occurrences from here on run when they are met at `now`; earlier ones are misfires.
 
     Also bounded by the partitions that are made behind. A task whose jitter delays it is not late before that delay.

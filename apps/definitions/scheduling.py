@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from apps.definitions.models import Task
+from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule, jitter_offset, next_occurrence, smallest_gap
 from chronoweb.runtime.config import config
 
@@ -16,8 +16,8 @@ def first_fire_at(schedule: Schedule, *, after: datetime) -> datetime | None:
     return next_occurrence(schedule, after=after)
 
 
-def jitter_ms(task: Task, schedule: Schedule) -> int:
-    """run_at − scheduled_at of the task's occurrences: cron without strict_timing alone is shifted."""
+def jitter_ms(task: Task | Dag, schedule: Schedule) -> int:
+    """run_at − scheduled_at of the occurrences of a task or a DAG: cron without strict_timing alone is shifted."""
     if schedule.type != "cron" or task.strict_timing:
         return 0
     offset = jitter_offset(

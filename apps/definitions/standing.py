@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import connection as django_connection
 from django.db import transaction
 
-from apps.definitions.models import Task
+from apps.definitions.models import DagNode, Task
 from apps.definitions.occurrences import Schedule, next_occurrence
 from apps.definitions.plans import earliest_still_due, misfire_window, oldest_partition
 from apps.definitions.tasks import locked_task
@@ -20,7 +20,7 @@ from apps.executions.states import Hold, Origin, Status
 from apps.tenants import audit
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres, wakeup
-from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs
 
 NOTE_CHARACTERS = 1000
 _TICK = timedelta(microseconds=1)
@@ -83,9 +83,10 @@ def resume_task(*, principal: Principal, task_id: UUID) -> Task:
 def delete_task(*, principal: Principal, task_id: UUID) -> None:
     """Take the task out of force. What waits is cancelled, what runs may end; versions and history stay.
 
-    Raises NotFound.
+    Raises NotFound; Conflict while nodes of DAGs refer to it.
     """
     task = locked_task(principal, task_id)
+    _refuse_used(task)
     connection = postgres.raw(django_connection)
     task.deleted_at = person_store.database_now(connection)
     task.next_fire_at = None
@@ -95,6 +96,12 @@ def delete_task(*, principal: Principal, task_id: UUID) -> None:
     pending = person_store.lock_pending(connection, task_id=task.id, since=ids.EARLIEST)
     _move(task, [Move(row, Status.CANCELLED, reason="its task was deleted") for row in pending], actor=principal.actor)
     _audit(principal, task, "task.delete", name=task.name, cancelled=len(pending))
+
+
+def _refuse_used(task: Task) -> None:
+    nodes = DagNode.objects.filter(task=task, dag__deleted_at=None).select_related("dag").order_by("dag__name")
+    if used := [f"{node.dag.name} ({node.key})" for node in nodes[:10]]:
+        raise Conflict(f"the task {task.name!r} is used by DAGs: {', '.join(used)}; take it out of them first")
 
 
 def _is_held_by_pause(row: Pending) -> bool:

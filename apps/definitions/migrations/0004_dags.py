@@ -1,7 +1,8 @@
-import apps.tenants.identity
 import django.contrib.postgres.fields
 import django.db.models.deletion
 from django.db import migrations, models
+
+import apps.tenants.identity
 
 
 class Migration(migrations.Migration):
