@@ -103,6 +103,9 @@ class Dag(models.Model):
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
     jitter_ms = models.IntegerField(default=0, help_text="run_at − nominal_at of its scheduled runs")
     next_fire_at = models.DateTimeField(null=True, blank=True, help_text="the first occurrence that is not a run yet")
+    waiting_since = models.DateTimeField(
+        null=True, blank=True, help_text="since when that occurrence waits for earlier runs to end"
+    )
     paused_at = models.DateTimeField(null=True, blank=True)
     paused_note = models.TextField(default="", blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -128,7 +128,7 @@ def materialise_task(task: Task, *, now: datetime, horizon: datetime, limit: int
 
 def _misfires(task: Task, schedule: Schedule, *, before: datetime, now: datetime) -> list[tuple[NewExecution, str]]:
     assert task.next_fire_at is not None
-    newest = _newest(schedule, begin=task.next_fire_at, before=before)
+    newest = newest_occurrences(schedule, begin=task.next_fire_at, before=before, count=SKIPPED_ROWS)
     shown = [nominal for nominal in newest if nominal >= oldest_partition(now)]
     if not shown:
         return []
@@ -142,14 +142,14 @@ def _misfires(task: Task, schedule: Schedule, *, before: datetime, now: datetime
     return list(zip(rows, reasons, strict=True))
 
 
-def _newest(schedule: Schedule, *, begin: datetime, before: datetime) -> list[datetime]:
-    """The last SKIPPED_ROWS occurrences in [begin, before), found by looking back ever farther from the end."""
-    span = (smallest_gap(schedule) or timedelta(days=1)) * (SKIPPED_ROWS + 1)
+def newest_occurrences(schedule: Schedule, *, begin: datetime, before: datetime, count: int) -> list[datetime]:
+    """The last `count` occurrences in [begin, before), found by looking back ever farther from the end."""
+    span = (smallest_gap(schedule) or timedelta(days=1)) * (count + 1)
     while True:
         start = max(begin, before - span) if span < before - begin else begin
         found = list(_between(schedule, start, before))
-        if len(found) >= SKIPPED_ROWS or start == begin:
-            return found[-SKIPPED_ROWS:]
+        if len(found) >= count or start == begin:
+            return found[-count:]
         span *= 4
 
 

@@ -32,9 +32,7 @@ def pause_task(*, principal: Principal, task_id: UUID, note: str = "") -> Task:
 
     Raises NotFound, InvalidInputs.
     """
-    if not isinstance(note, str) or len(note) > NOTE_CHARACTERS or "\0" in note:
-        legal = f"text of at most {NOTE_CHARACTERS} characters"
-        raise InvalidInputs([InvalidInput("/note", note, "is not a note", legal)])
+    check_note(note)
     task = locked_task(principal, task_id)
     connection = postgres.raw(django_connection)
     now = person_store.database_now(connection)
@@ -48,6 +46,13 @@ def pause_task(*, principal: Principal, task_id: UUID, note: str = "") -> Task:
         _move(task, [_held(row) for row in pending if _is_held_by_pause(row)], actor=principal.actor)
     _audit(principal, task, "task.pause", note=note)
     return task
+
+
+def check_note(note: object) -> None:
+    """Raise InvalidInputs unless `note` is what may be noted."""
+    if not isinstance(note, str) or len(note) > NOTE_CHARACTERS or "\0" in note:
+        legal = f"text of at most {NOTE_CHARACTERS} characters"
+        raise InvalidInputs([InvalidInput("/note", note, "is not a note", legal)])
 
 
 @transaction.atomic

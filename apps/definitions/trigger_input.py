@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.definitions import json_values
-from apps.definitions.models import Task
+from apps.definitions.models import Dag, Task
 from apps.definitions.plans import ONE_SHOT_GRACE
 from apps.definitions.schedule_input import Reader
 from apps.definitions.validation import check_parameters
@@ -28,7 +28,7 @@ class Item:
     question: str = field(default="", compare=False)
 
 
-def read_items(task: Task, items: Sequence[Any], pointers: Sequence[str], *, now: datetime) -> list[Item]:
+def read_items(task: Task | Dag, items: Sequence[Any], pointers: Sequence[str], *, now: datetime) -> list[Item]:
     errors: list[InvalidInput] = []
     read = [_read_item(task, item, at, now, errors) for item, at in zip(items, pointers, strict=True)]
     if errors:
@@ -36,7 +36,7 @@ def read_items(task: Task, items: Sequence[Any], pointers: Sequence[str], *, now
     return [item for item in read if item is not None]
 
 
-def _read_item(task: Task, item: Any, at: str, now: datetime, errors: list[InvalidInput]) -> Item | None:
+def _read_item(task: Task | Dag, item: Any, at: str, now: datetime, errors: list[InvalidInput]) -> Item | None:
     if not isinstance(item, Mapping):
         errors.append(InvalidInput(at, item, "must be an object", ", ".join(FIELDS)))
         return None
@@ -85,7 +85,7 @@ def past_problem(item: Item, at: str, *, now: datetime) -> InvalidInput | None:
     return InvalidInput(f"{at}/run_at", item.run_at.isoformat(), "is in the past", legal)
 
 
-def _run_at(task: Task, item: Mapping[str, Any], now: datetime, found: list[InvalidInput]) -> datetime:
+def _run_at(task: Task | Dag, item: Mapping[str, Any], now: datetime, found: list[InvalidInput]) -> datetime:
     if item.get("run_at") is None:
         return ids.from_ms(ids.to_ms(now))
     reader = Reader(item)

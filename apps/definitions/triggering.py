@@ -77,7 +77,7 @@ def _trigger(
     ]
     if late:
         raise InvalidInputs(late)
-    _ensure_partitions(rows, now)
+    ensure_partitions([row.id for row in rows], now)
     wanted = {row.id: row for row in rows if row.id in answers.new}
     if refused := set(wanted) - store.insert(connection, list(wanted.values())):
         _point_to_existing(answers, [wanted[identity] for identity in refused])
@@ -188,10 +188,10 @@ def _key_error(key: str | None, pointer: str) -> InvalidInput:
     )
 
 
-def _ensure_partitions(rows: Sequence[NewExecution], now: datetime) -> None:
+def ensure_partitions(identities: Sequence[bytes], now: datetime) -> None:
     """Make the days that the keeper has not made yet; see docs/decisions for why they are not put off."""
     beyond = ids.day_of(now) + 1
-    days = {ids.day(row.id) for row in rows}
+    days = {ids.day(identity) for identity in identities}
     ahead = [day for day in days if day > beyond]
     if len(ahead) > MOST_DAYS_AHEAD:
         problem = f"asks for work on {len(ahead)} different days ahead"

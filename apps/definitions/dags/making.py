@@ -81,7 +81,9 @@ def update_dag(
         raise _mismatch(dag, expected_version)
     before = document_of(dag)
     given = {**before, **_own_words(data)} if partial and isinstance(data, Mapping) else data
-    _update(principal, dag, given, before, _now())
+    now, tasks = _now(), _TasksOf(principal)
+    document = read_dag(given, now=now, find_tasks=tasks, before=before)
+    _update(principal, dag, document, tasks.found, before, now)
     return dag
 
 
@@ -92,16 +94,18 @@ def apply(*, principal: Principal, data: Any, dry_run: bool = False) -> Applied:
     dry_run: nothing is written. Raises InvalidInputs.
     """
     now, tasks = _now(), _TasksOf(principal)
-    document = read_dag(data, now=now, find_tasks=tasks)
-    dag = scoped(live_dags(), principal).filter(name=document.values["name"]).select_for_update().first()
+    name = _own_words(data).get("name") if isinstance(data, Mapping) else None
+    named = scoped(live_dags(), principal).filter(name=name.strip() if isinstance(name, str) else None)
+    dag = named.select_for_update().first()
     before = None if dag is None else document_of(dag)
+    document = read_dag(data, now=now, find_tasks=tasks, before=before)
     found = differences(before, document.values)
     if dry_run:
         return Applied(dag, 1 if dag is None else dag.version + bool(found), found)
     if dag is None:
         dag = _create(principal, document, tasks.found, now)
     elif before is not None:
-        _update(principal, dag, data, before, now)
+        _update(principal, dag, document, tasks.found, before, now)
     return Applied(dag, dag.version, found)
 
 
@@ -141,9 +145,15 @@ def _create(principal: Principal, document: DagDocument, tasks: Mapping[str, Tas
     return dag
 
 
-def _update(principal: Principal, dag: Dag, data: Any, before: Mapping[str, Any], now: datetime) -> None:
-    tasks = _TasksOf(principal)
-    document = read_dag(data, now=now, find_tasks=tasks, before=before)
+def _update(
+    principal: Principal,
+    dag: Dag,
+    document: DagDocument,
+    tasks: Mapping[str, Task],
+    before: Mapping[str, Any],
+    now: datetime,
+) -> None:
+    """Puts the document in force if it differs from the one before."""
     changed = [name for name in FIELDS if document.values[name] != before.get(name)]
     if not changed:
         return
@@ -156,7 +166,7 @@ def _update(principal: Principal, dag: Dag, data: Any, before: Mapping[str, Any]
     write_version(dag, document, actor=principal.actor)
     _save_named(dag, principal, dag.save)
     if "nodes" in changed:
-        write_graph(dag, document, tasks.found, actor=principal.actor)
+        write_graph(dag, document, tasks, actor=principal.actor)
     record(principal, dag, "dag.update", version=dag.version, changed=changed)
     transaction.on_commit(wakeup.preloader.wake)
 

@@ -75,6 +75,12 @@ class Migration(migrations.Migration):
                     "next_fire_at",
                     models.DateTimeField(blank=True, help_text="the first occurrence that is not a run yet", null=True),
                 ),
+                (
+                    "waiting_since",
+                    models.DateTimeField(
+                        blank=True, help_text="since when that occurrence waits for earlier runs to end", null=True
+                    ),
+                ),
                 ("paused_at", models.DateTimeField(blank=True, null=True)),
                 ("paused_note", models.TextField(blank=True, default="")),
                 ("created_at", models.DateTimeField(auto_now_add=True)),

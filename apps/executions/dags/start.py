@@ -34,12 +34,14 @@ def start_run(
     """Start a run of `plan`, due at `run_at` (None: now), and release its first nodes; returns the run's id.
 
     connection: in a transaction (`postgres.raw` of Django's, or psycopg's); after the commit the caller wakes the
-    preloader. nominal_at: the logical time the run stands for; with it the run and its executions have it as their
-    scheduled_at, so its day must have a partition. The same key of the same DAG and time is the same run.
+    preloader. nominal_at: the logical time the run stands for; unless it is a backfill, the run and its executions
+    have it as their scheduled_at, so its day must have a partition. The same key of the same DAG and time is the same
+    run.
     """
     now = person_store.database_now(connection)
     run_at = run_at or now
-    moment = ids.to_ms(nominal_at or run_at)
+    # A backfill stands for the past and runs now: the days of the past may have no partition any more.
+    moment = ids.to_ms(run_at if nominal_at is None or origin is Origin.BACKFILL else nominal_at)
     identity = ids.new_id(moment)
     store = RunStore(connection, ids.day(identity))
     key = idempotency_key or str(UUID(bytes=identity))
