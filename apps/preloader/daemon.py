@@ -16,6 +16,8 @@ from apps.dispatcher.hot_tier import HotTier
 from apps.executions import ids, partitions, store
 from apps.executions.leases import Leadership
 from apps.preloader import hydrate, skew
+from apps.preloader.backfills import Backfills
+from apps.preloader.dag_schedules import DagSchedules
 from apps.preloader.materialise import Materialiser
 from apps.preloader.pressure import Pressure
 from chronoweb.runtime import postgres, redis_client, wakeup
@@ -64,9 +66,11 @@ class Preloader:
         self._room = hydrate.Room(self.config.hot_tier_entries)
         self._pressure = Pressure(self.config)
         self._materialiser = Materialiser(self.config, ROLE, self.clock)
+        self._dag_schedules = DagSchedules(self.config, ROLE, self.clock)
+        self._backfills = Backfills(ROLE)
 
     def run_once(self) -> Result:
-        """One pass: restore what Redis lost, materialise, hydrate."""
+        """One pass: restore what Redis lost, materialise, start runs of DAGs, move backfills on, hydrate."""
         epoch = self.leadership.epoch
         LEADING.set(epoch is not None)
         if epoch is None:
@@ -128,6 +132,8 @@ class Preloader:
             skew.measure(links.ledger, links.redis, self.clock)
         zones = self._materialiser.follow_zones(epoch)
         looked_at = self._materialiser.materialise(epoch, links.scan) + zones
+        if everywhere:
+            looked_at += self._dag_schedules.start_due(epoch) + self._backfills.move_on(epoch)
         did, more = 0, looked_at > 0
         hydrator = hydrate.Hydrator(links.ledger, links.hot_tier, self.config, self._room, ROLE, epoch)
         try:

@@ -18,10 +18,10 @@ from apps.definitions import plans, zone_upgrade
 from apps.definitions.models import Task
 from apps.executions import feed, ids, partitions, store
 from apps.executions.rows import NewExecution
+from apps.preloader.epoch import database_now
 from chronoweb.runtime import faults, postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
-from chronoweb.runtime.errors import LeadershipLost
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +64,14 @@ class Materialiser:
         if self._zones_followed == epoch:
             return 0
         with transaction.atomic():
-            followed = zone_upgrade.follow(now=_database_now(self.role, epoch), actor=self.role)
+            followed = zone_upgrade.follow(now=database_now(self.role, epoch), actor=self.role)
         if followed < zone_upgrade.BATCH:
             self._zones_followed = epoch
         return followed
 
     @transaction.atomic
     def _batch(self, epoch: int) -> int:
-        now = _database_now(self.role, epoch)
+        now = database_now(self.role, epoch)
         due = self._due(now)
         made: list[NewExecution] = []
         skipped: list[tuple[NewExecution, str]] = []
@@ -129,16 +129,3 @@ class Materialiser:
             today = ids.day_of(cursor.fetchone()[0])
         oldest = today - self.config.partition_days_back
         return partitions.ensure(keeper, range(oldest, today + self.config.partition_days_ahead + 1))
-
-
-def _database_now(role: str, epoch: int) -> datetime:
-    with django_connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT clock_timestamp() FROM leases WHERE role = %s AND epoch = %s AND expires_at > clock_timestamp()"
-            " FOR SHARE",
-            [role, epoch],
-        )
-        row = cursor.fetchone()
-    if row is None:
-        raise LeadershipLost(f"epoch {epoch} of {role} is stale: nothing was materialised")
-    return row[0]

@@ -30,18 +30,23 @@ from chronoweb.runtime.errors import Conflict
 
 
 @dataclass
-class _TasksOf:
-    """The tenant's tasks that a document refers to, locked against deletion until the transaction ends."""
+class TasksOf:
+    """The tenant's tasks that a document refers to."""
 
     principal: Principal
     found: dict[str, Task] = field(default_factory=dict)
 
     def __call__(self, words: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        return self.look(words, lock=True)
+
+    def look(self, words: Iterable[str], *, lock: bool = False) -> dict[str, Mapping[str, Any]]:
+        """Their documents by name, and by the words that were used. lock: a deletion waits, and then refuses."""
         wanted = set(words)
+        if not wanted:
+            return {}
         identities = [identity for word in wanted if (identity := _uuid(word)) is not None]
-        rows = scoped(live_tasks(), self.principal).filter(Q(name__in=wanted) | Q(id__in=identities))
-        # A deletion waits until the node is there, and then refuses.
-        for task in rows.order_by("id").select_for_update(no_key=True) if wanted else ():
+        rows = scoped(live_tasks(), self.principal).filter(Q(name__in=wanted) | Q(id__in=identities)).order_by("id")
+        for task in rows.select_for_update(no_key=True) if lock else rows:
             self.found[task.name] = task
         documents = {task.name: task_document_of(task) for task in self.found.values()}
         by_id = {str(task.id): documents[task.name] for task in self.found.values()}
@@ -63,7 +68,7 @@ def create_dag(*, principal: Principal, data: Any) -> Dag:
 
     Raises InvalidInputs with every error, Conflict (extra: existing_id) when the name is taken.
     """
-    now, tasks = _now(), _TasksOf(principal)
+    now, tasks = _now(), TasksOf(principal)
     return _create(principal, read_dag(data, now=now, find_tasks=tasks), tasks.found, now)
 
 
@@ -81,7 +86,7 @@ def update_dag(
         raise _mismatch(dag, expected_version)
     before = document_of(dag)
     given = {**before, **_own_words(data)} if partial and isinstance(data, Mapping) else data
-    now, tasks = _now(), _TasksOf(principal)
+    now, tasks = _now(), TasksOf(principal)
     document = read_dag(given, now=now, find_tasks=tasks, before=before)
     _update(principal, dag, document, tasks.found, before, now)
     return dag
@@ -93,7 +98,7 @@ def apply(*, principal: Principal, data: Any, dry_run: bool = False) -> Applied:
 
     dry_run: nothing is written. Raises InvalidInputs.
     """
-    now, tasks = _now(), _TasksOf(principal)
+    now, tasks = _now(), TasksOf(principal)
     name = _own_words(data).get("name") if isinstance(data, Mapping) else None
     named = scoped(live_dags(), principal).filter(name=name.strip() if isinstance(name, str) else None)
     dag = named.select_for_update().first()

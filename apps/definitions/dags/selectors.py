@@ -1,0 +1,66 @@
+"""Reading DAGs: always a tenant's, deleted ones never."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.definitions.dags.differences import Difference, differences
+from apps.definitions.dags.making import live_dags
+from apps.definitions.dags.versions import document_of
+from apps.definitions.models import Dag
+from apps.executions.models import DagVersion
+from apps.tenants.principal import Principal
+from apps.tenants.scope import scoped, scoped_get
+from chronoweb.runtime.errors import NotFound
+
+
+def dag(principal: Principal, dag_id: UUID) -> Dag:
+    """One DAG. Raises NotFound, for ids of other tenants too."""
+    return scoped_get(live_dags(), principal, what="DAG", id=dag_id)
+
+
+def dags(
+    principal: Principal,
+    *,
+    search: str | None = None,
+    name: str | None = None,
+    tag: str | None = None,
+    paused: bool | None = None,
+) -> QuerySet[Dag]:
+    """The tenant's DAGs. search: in any part of the name, capitals or not. name: exactly. paused: None is both."""
+    rows = scoped(live_dags(), principal)
+    if search:
+        rows = rows.filter(name__icontains=search)
+    if name is not None:
+        rows = rows.filter(name=name)
+    if tag is not None:
+        rows = rows.filter(tags__contains=[tag])
+    if paused is not None:
+        rows = rows.filter(paused_at__isnull=not paused)
+    return rows
+
+
+def document_named(principal: Principal, name: str) -> dict[str, Any]:
+    """The document in force of the DAG of this name. Raises NotFound."""
+    return document_of(scoped_get(live_dags(), principal, what="DAG", name=name))
+
+
+def versions(principal: Principal, dag_id: UUID) -> QuerySet[DagVersion]:
+    """The versions of a DAG, newest first, without their documents. Raises NotFound."""
+    found = dag(principal, dag_id)
+    return DagVersion.objects.filter(dag_id=found.id).order_by("-number").defer("definition")
+
+
+def version(principal: Principal, dag_id: UUID, number: int) -> DagVersion:
+    """One version of a DAG. Raises NotFound."""
+    found = DagVersion.objects.filter(dag_id=dag(principal, dag_id).id, number=number).first()
+    if found is None:
+        raise NotFound(f"DAG {dag_id} has no version {number}")
+    return found
+
+
+def differences_between(principal: Principal, dag_id: UUID, number: int, *, to: int) -> list[Difference]:
+    """What changed from version `number` to version `to`. Raises NotFound."""
+    before = version(principal, dag_id, number)
+    return differences(before.definition, version(principal, dag_id, to).definition)

@@ -1,0 +1,133 @@
+"""From DAGs' schedules to runs: each occurrence is started shortly before it is due, if its overlap policy lets it.
+
+A DAG is one transaction: its run made, or not, and next_fire_at moved together, so a crash between the two leaves
+neither.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import psycopg
+from django.db import InterfaceError, OperationalError, transaction
+from django.db import connection as django_connection
+from django.db.models import DurationField, ExpressionWrapper, F, Value
+from prometheus_client import Counter
+
+from apps.definitions.dags import schedule
+from apps.definitions.dags.planning import plan_of
+from apps.definitions.dags.schedule import Act, Decision
+from apps.definitions.dags.triggering import nominal_key, run_parameters
+from apps.definitions.models import Dag
+from apps.executions.dags.runs import active_runs, cancel_oldest, start_run
+from apps.executions.states import Origin
+from apps.preloader.epoch import database_now
+from apps.tenants import audit
+from chronoweb.runtime import postgres
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.errors import LeadershipLost
+
+logger = logging.getLogger(__name__)
+
+_DAGS_A_PASS = 50
+_SET_ASIDE_SECONDS = 60.0
+_STARTS = (Act.START, Act.START_AND_CANCEL)
+
+STARTED = Counter("chronoweb_dag_runs_started_total", "Runs that schedules have started")
+SKIPPED = Counter("chronoweb_dag_occurrences_skipped_total", "Occurrences of DAGs that did not become runs", ["why"])
+
+
+@dataclass
+class DagSchedules:
+    """Works under one role. A DAG that cannot be started is set aside for a minute and stops nobody else."""
+
+    config: Config
+    role: str
+    clock: Clock = SYSTEM_CLOCK
+    _aside: dict[UUID, float] = field(default_factory=dict)
+
+    def start_due(self, epoch: int) -> int:
+        """Look at DAGs whose next occurrence is near; returns how many were moved on. Raises LeadershipLost."""
+        monotonic = self.clock.monotonic()
+        self._aside = {dag: until for dag, until in self._aside.items() if until > monotonic}
+        return sum(self._look(identity, epoch) for identity in self._near())
+
+    def _near(self) -> list[UUID]:
+        """Jitter may put a run before its nominal time: next_fire_at + jitter decides, what can be is the index's."""
+        jitter = ExpressionWrapper(F("jitter_ms") * Value(timedelta(milliseconds=1)), output_field=DurationField())
+        now = _clock()
+        widest = now + schedule.LEAD + timedelta(seconds=self.config.jitter_seconds)
+        rows = Dag.objects.filter(next_fire_at__lte=widest, paused_at=None, deleted_at=None)
+        rows = rows.annotate(run_at=F("next_fire_at") + jitter).filter(run_at__lte=now + schedule.LEAD)
+        rows = rows.exclude(id__in=list(self._aside)).order_by("run_at", "id")
+        return list(rows.values_list("id", flat=True)[:_DAGS_A_PASS])
+
+    def _look(self, identity: UUID, epoch: int) -> bool:
+        try:
+            return self._decide(identity, epoch)
+        except (LeadershipLost, OperationalError, InterfaceError, psycopg.OperationalError):
+            raise
+        except Exception:
+            # One definition that cannot be run must not stop every other schedule.
+            logger.exception("a DAG was set aside", extra={"action": "preloader.dag_set_aside", "dag": str(identity)})
+            self._aside[identity] = self.clock.monotonic() + _SET_ASIDE_SECONDS
+            return False
+
+    @transaction.atomic
+    def _decide(self, identity: UUID, epoch: int) -> bool:
+        now = database_now(self.role, epoch)
+        rows = Dag.objects.filter(id=identity, next_fire_at__isnull=False, paused_at=None, deleted_at=None)
+        dag = rows.select_for_update(skip_locked=True).first()
+        if dag is None:
+            return False
+        connection = postgres.raw(django_connection)
+        made = schedule.decide(dag, now=now, active=lambda: active_runs(connection, dag_id=dag.id))
+        if made.act is Act.NOT_YET:
+            return False
+        if made.act in _STARTS:
+            self._start(dag, made)
+        moved = (dag.next_fire_at, dag.waiting_since) != (made.next_fire_at, made.waiting_since)
+        if moved:
+            self._tell(dag, made)
+            dag.next_fire_at, dag.waiting_since = made.next_fire_at, made.waiting_since
+            dag.save(update_fields=["next_fire_at", "waiting_since"])
+        return made.act is not Act.WAIT
+
+    def _start(self, dag: Dag, made: Decision) -> None:
+        connection = postgres.raw(django_connection)
+        if made.act is Act.START_AND_CANCEL:
+            limit = schedule.limit_of(dag) or 1
+            cancel_oldest(connection, dag_id=dag.id, leave=limit - 1, actor=self.role)
+        start_run(
+            connection,
+            plan_of(dag),
+            parameters=run_parameters(dag, None),
+            origin=Origin.SCHEDULE,
+            nominal_at=made.nominal,
+            run_at=made.run_at,
+            idempotency_key=nominal_key(dag, made.nominal),
+            actor=self.role,
+        )
+        STARTED.inc()
+
+    def _tell(self, dag: Dag, made: Decision) -> None:
+        extra = {"dag": str(dag.id), "nominal_at": made.nominal.isoformat(), "act": made.act.name.lower()}
+        logger.info("a DAG's occurrence", extra={"action": "preloader.dag_occurrence", **extra})
+        if made.act in (Act.SKIP, Act.MISFIRE):
+            SKIPPED.labels(made.act.name.lower()).inc()
+            audit.record(
+                tenant_id=dag.tenant_id,
+                actor=self.role,
+                action="dag.skip",
+                target_type="dag",
+                target_id=dag.id,
+                detail={"nominal_at": made.nominal.isoformat(), "reason": made.act.value},
+            )
+
+
+def _clock() -> datetime:
+    with django_connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]
