@@ -27,13 +27,10 @@ _CONFIDENTIAL = ("headers", "environment")
 def task(row: Task, *, role: Role) -> dict[str, Any]:
     """A viewer is not shown the values of headers and environments: they often are credentials."""
     document = document_of(row)
-    if not role.rank >= Role.OPERATOR.rank:
-        handler = document["handler"]
-        masked = {part: dict.fromkeys(handler[part], MASK) for part in _CONFIDENTIAL if handler.get(part)}
-        document = {**document, "handler": {**handler, **masked}}
     return {
         "id": str(row.id),
         **document,
+        "handler": masked_handler(document["handler"], role=role),
         "version": row.version,
         "paused_at": moment(row.paused_at),
         "paused_note": row.paused_note,
@@ -41,6 +38,14 @@ def task(row: Task, *, role: Role) -> dict[str, Any]:
         "created_at": moment(row.created_at),
         "updated_at": moment(row.updated_at),
     }
+
+
+def masked_handler(handler: Mapping[str, Any], *, role: Role) -> dict[str, Any]:
+    """The handler as this role may see it."""
+    if role.rank >= Role.OPERATOR.rank:
+        return dict(handler)
+    masked = {part: dict.fromkeys(handler[part], MASK) for part in _CONFIDENTIAL if handler.get(part)}
+    return {**handler, **masked}
 
 
 def executions(rows: Sequence[Execution]) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """/api/v1/tasks"""
 
-import re
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +9,7 @@ from rest_framework.response import Response
 from apps.api import queries, representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
+from apps.api.etags import expected_version
 from apps.api.idempotency import once
 from apps.api.pagination import page_request
 from apps.definitions import advice, selectors, services
@@ -17,7 +17,6 @@ from apps.definitions.models import Task
 from apps.executions import selectors as ledger
 
 FILTERS = ("search", "tag", "paused", "name")
-_ETAG = re.compile(r'\s*(?:W/)?"(\d{1,9})"\s*', re.ASCII)
 
 
 def _defined(request: Request, task: Task, *, status: int = 200) -> Response:
@@ -32,15 +31,6 @@ def _shown(request: Request, task: Task, *, status: int = 200) -> Response:
     if status == 201:
         headers["Location"] = f"/api/v1/tasks/{task.id}"
     return Response(representations.task(task, role=principal(request).role), status=status, headers=headers)
-
-
-def _expected_version(request: Request) -> int | None:
-    """The version that If-Match demands; one that no task has when it cannot be read: then nothing matches."""
-    text = request.headers.get("If-Match")
-    if text is None or text.strip() == "*":
-        return None
-    match = _ETAG.fullmatch(text)
-    return int(match[1]) if match else -1
 
 
 class Tasks(ApiView):
@@ -89,7 +79,7 @@ class OneTask(ApiView):
             task_id=task_id,
             data=request.data,
             partial=partial,
-            expected_version=_expected_version(request),
+            expected_version=expected_version(request),
         )
         return _defined(request, task)
 

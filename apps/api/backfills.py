@@ -1,0 +1,77 @@
+"""/api/v1/backfills, and the backfill of a task or a DAG."""
+
+from typing import Any
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api import queries
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.api.dag_representations import backfill
+from apps.api.idempotency import once
+from apps.api.pagination import page_request
+from apps.api.representations import moment
+from apps.definitions import backfills
+from chronoweb.runtime.errors import InvalidInput
+
+SHOWN = 1000
+"""Occurrences of a dry run's answer."""
+
+
+class _Begin(ApiView):
+    """POST starts a backfill; with dry_run it lists the occurrences and makes nothing."""
+
+    def _begin(self, request: Request, **of: UUID) -> Response:
+        data: dict[str, Any] = body_object(request, fields=backfills.FIELDS)
+        dry_run = data.get("dry_run")
+        if dry_run is not None and not isinstance(dry_run, bool):
+            raise InvalidInput("/dry_run", dry_run, "must be true or false", ("true", "false"))
+
+        def act() -> Response:
+            target = backfills.target(principal(request), **of)
+            wanted = backfills.read_request(target, data)
+            if dry_run:
+                occurrences = [moment(nominal) for nominal in wanted.preview(SHOWN)]
+                return Response({"total": wanted.total, "occurrences": occurrences})
+            made = backfills.start_backfill(principal=principal(request), of=target, request=wanted)
+            return Response(backfill(made), status=202, headers={"Location": f"/api/v1/backfills/{made.id}"})
+
+        return once(request, act)
+
+
+class BackfillTask(_Begin):
+    def post(self, request: Request, task_id: UUID) -> Response:
+        return self._begin(request, task_id=task_id)
+
+
+class BackfillDag(_Begin):
+    def post(self, request: Request, dag_id: UUID) -> Response:
+        return self._begin(request, dag_id=dag_id)
+
+
+class Backfills(ApiView):
+    def get(self, request: Request) -> Response:
+        queries.refuse_unknown(request, ("task_id", "dag_id", "limit", "cursor"))
+        page = page_request(request, filters=("task_id", "dag_id"))
+        rows = backfills.backfills(principal(request))
+        for name in ("task_id", "dag_id"):
+            if (identity := queries.identity(request, name)) is not None:
+                rows = rows.filter(**{name: identity})
+        if page.below is not None:
+            rows = rows.filter(id__lt=page.below)
+        found = list(rows.order_by("-id")[: page.limit + 1])
+        shown = found[: page.limit]
+        return Response(page.answer(found, [backfill(row) for row in shown], shown[-1].id if shown else None))
+
+
+class OneBackfill(ApiView):
+    def get(self, request: Request, backfill_id: UUID) -> Response:
+        return Response(backfill(backfills.backfill(principal(request), backfill_id)))
+
+
+class StopBackfill(ApiView):
+    def post(self, request: Request, backfill_id: UUID) -> Response:
+        body_object(request, fields=())
+        return Response(backfill(backfills.stop_backfill(principal=principal(request), backfill_id=backfill_id)))
