@@ -20,7 +20,11 @@ from apps.definitions.dags.planning import plan_of
 from apps.definitions.dags.schedule import Act, Decision
 from apps.definitions.dags.triggering import nominal_key, run_parameters
 from apps.definitions.models import Dag
-from apps.executions.dags.runs import active_runs, cancel_oldest, start_run
+from apps.executions import feed
+from apps.executions.dags import stopping
+from apps.executions.dags.models import DagRun
+from apps.executions.dags.runs import active_runs, start_run
+from apps.executions.dags.states import RunStatus
 from apps.executions.states import Origin
 from apps.preloader.epoch import database_now
 from apps.tenants import audit
@@ -98,8 +102,7 @@ class DagSchedules:
     def _start(self, dag: Dag, made: Decision) -> None:
         connection = postgres.raw(django_connection)
         if made.act is Act.START_AND_CANCEL:
-            limit = schedule.limit_of(dag) or 1
-            cancel_oldest(connection, dag_id=dag.id, leave=limit - 1, actor=self.role)
+            self._cancel_oldest(dag, leave=(schedule.limit_of(dag) or 1) - 1)
         start_run(
             connection,
             plan_of(dag),
@@ -111,6 +114,19 @@ class DagSchedules:
             actor=self.role,
         )
         STARTED.inc()
+
+    def _cancel_oldest(self, dag: Dag, *, leave: int) -> None:
+        """Stop what is active but for the newest `leave` runs; they end when what they run has heard of it."""
+        connection = postgres.raw(django_connection)
+        active = DagRun.objects.filter(dag_id=dag.id, status=RunStatus.RUNNING, ending=None).order_by("-id")
+        reason = "a later run of its DAG was due (overlap_policy cancel_other)"
+        changed: list[tuple[bytes, bytes]] = []
+        for identity in list(active.values_list("id", flat=True))[leave:]:
+            outcome = stopping.stop_run(
+                connection, identity.bytes, ending=RunStatus.CANCELLED, actor=self.role, reason=reason
+            )
+            changed += outcome.changed
+        transaction.on_commit(lambda: feed.changed_many(changed))
 
     def _tell(self, dag: Dag, made: Decision) -> None:
         extra = {"dag": str(dag.id), "nominal_at": made.nominal.isoformat(), "act": made.act.name.lower()}

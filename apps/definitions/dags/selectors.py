@@ -14,7 +14,6 @@ from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
 from chronoweb.runtime.errors import NotFound
 
-
 _LARGEST = 2**31 - 1  # what the column holds
 
 
