@@ -118,9 +118,10 @@ def nodes_in(document: Any) -> set[str]:
 def _resolved_text(text: str, scope: Mapping[str, Any]) -> Any:
     if "{{" not in text:
         return text
-    whole = _EITHER.fullmatch(text.strip())
-    if whole is not None:
-        return _value(whole, scope)
+    alone = text.strip()
+    first = _EITHER.match(alone)
+    if first is not None and first.end() == len(alone):
+        return _value(first, scope)
     return resolve_text(text, scope)
 
 
