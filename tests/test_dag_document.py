@@ -286,9 +286,9 @@ def test_scheduled_parameters_fit_their_schema_and_those_of_a_trigger_may_come_l
 
 def test_a_chain_of_ten_thousand_nodes_is_read_and_checked_within_two_seconds() -> None:
     chain = dag(*(node(f"n{n}", *([f"n{n - 1}"] if n else [])) for n in range(10_000)))
-    begun = time.perf_counter()
+    begun = time.process_time()
     made = read(chain)
-    elapsed = time.perf_counter() - begun
+    elapsed = time.process_time() - begun
     assert made.graph.edges == 9_999
     assert elapsed < 2, elapsed
 
@@ -296,9 +296,9 @@ def test_a_chain_of_ten_thousand_nodes_is_read_and_checked_within_two_seconds() 
 def test_dense_layers_of_a_thousand_nodes_are_read_in_seconds() -> None:
     above = [f"a{n}" for n in range(1000)]
     layers = dag(*map(node, above), *(node(f"b{n}", *above) for n in range(1000)))
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert read(layers).graph.edges == 1_000_000
-    assert time.perf_counter() - begun < 6
+    assert time.process_time() - begun < 6
 
 
 def test_one_host_is_looked_up_once() -> None:
@@ -351,10 +351,10 @@ def test_a_file_that_cannot_be_read_says_where(text: str, words: str) -> None:
 def test_a_small_file_does_not_stand_for_billions_of_values() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(InvalidInputs, match="more than"):
         files.read("\n".join(lines))
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 def test_yaml_means_what_it_says() -> None:

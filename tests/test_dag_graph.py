@@ -56,10 +56,10 @@ def test_a_cycle_is_told_with_its_path(ids: list[str], depends_on: list[list[str
 def test_a_chain_of_ten_thousand_is_checked_without_recursion_and_fast() -> None:
     ids = [f"n{n}" for n in range(10_000)]
     chain = [[], *([name] for name in ids[:-1])]
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert graph.build(ids, chain).order == list(range(10_000))
     (error,) = faults(ids, [[ids[-1]], *chain[1:]])
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
     assert error.pointer == "/0/depends_on/0"
     assert "n0 → n1" in error.problem
     assert "9981 more" in error.problem
@@ -67,11 +67,11 @@ def test_a_chain_of_ten_thousand_is_checked_without_recursion_and_fast() -> None
 
 def test_a_thousand_times_a_thousand_edges_are_checked_in_a_moment() -> None:
     above, below = ([f"{letter}{n}" for n in range(1000)] for letter in "ab")
-    begun = time.perf_counter()
+    begun = time.process_time()
     built = graph.build(above + below, [[] for _ in above] + [above for _ in below])
     assert built.edges == 1_000_000
     ancestors = graph.ancestors(built)
-    assert time.perf_counter() - begun < 3
+    assert time.process_time() - begun < 3
     assert ancestors[-1] == (1 << 1000) - 1
 
 

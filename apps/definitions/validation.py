@@ -48,19 +48,24 @@ MAX_TIMEOUT_SECONDS = 86_400
 
 
 def read_document(
-    data: Any, *, now: datetime, before: Mapping[str, Any] | None = None, resolve: Resolve = system_resolve
+    data: Any,
+    *,
+    now: datetime,
+    before: Mapping[str, Any] | None = None,
+    resolve: Resolve = system_resolve,
+    sound: bool = False,
 ) -> dict[str, Any]:
     """The canonical document: every field of FIELDS, in that order.
 
     A field that is absent or null takes its default. now: the database's, aware. before: the document in force, when
     it is an edit: a schedule or handler that stays as it was is not judged anew, so that a one-shot that has fired,
     or a webhook whose host has moved, can still be renamed; nor are parameters that were accepted with that handler.
-    resolve: how a webhook's host is looked up.
+    resolve: how a webhook's host is looked up. sound: the values have been through json_values already.
     Raises InvalidInputs with JSON pointers.
     """
     if not isinstance(data, Mapping):
         raise InvalidInputs([InvalidInput("", data, "a task is a JSON object", ", ".join(FIELDS))])
-    reader = _Reader(data, what="a task", fields=FIELDS, required=REQUIRED, defaults=DEFAULTS)
+    reader = _Reader(data, what="a task", fields=FIELDS, required=REQUIRED, defaults=DEFAULTS, sound=sound)
     values = {
         "name": reader.name(),
         "description": reader.text("description", DESCRIPTION_CHARACTERS),

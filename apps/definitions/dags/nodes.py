@@ -7,6 +7,7 @@ from typing import Any
 
 from apps.definitions.dags import edges
 from apps.definitions.reading import DocumentReader
+from apps.definitions.schedules import Schedule
 from apps.definitions.validation import DEFAULTS as TASK_DEFAULTS
 from apps.definitions.validation import FIELDS as TASK_FIELDS
 from apps.definitions.validation import read_document
@@ -26,6 +27,7 @@ APPROVAL_FIELDS = ("message", "timeout_seconds", "default")
 ANSWERS = ("approve", "reject")
 LONGEST_APPROVAL_SECONDS = 90 * 86_400
 MESSAGE_CHARACTERS = 2000
+_MANUAL = Schedule.parse({"type": "manual"}).to_json()
 _ID = "a letter or _, then letters, digits, _ and -, at most 100; not run, item or index"
 
 
@@ -125,9 +127,15 @@ class NodeReader:
         handler = given.get("handler")
         if isinstance(handler, Mapping) and isinstance(handler.get("url"), str):
             given["handler"] = {**handler, "url": handler_references.tight(handler["url"])}
-        plain = {"name": f"{self._dag_name[:99]}.{name}", "schedule": {"type": "manual"}, "overlap_policy": "allow_all"}
+        plain = {"name": f"{self._dag_name[:99]}.{name}", "schedule": _MANUAL, "overlap_policy": "allow_all"}
         try:
-            document = read_document({**(base or plain), **given}, now=self._now, before=base, resolve=self._resolve)
+            document = read_document(
+                {**(base or plain), **given},
+                now=self._now,
+                before=base or {"schedule": _MANUAL, "handler": None, "parameters": None},
+                resolve=self._resolve,
+                sound=True,
+            )
         except InvalidInputs as several:
             errors += several.errors
             return None
@@ -154,7 +162,7 @@ class NodeReader:
             **dict.fromkeys(TASK_FIELDS),
             **TASK_DEFAULTS,
             **plain,
-            "schedule": {"type": "manual"},
+            "schedule": _MANUAL,
             "overlap_policy": "allow_all",
             "priority": priority or TASK_DEFAULTS["priority"],
             "retry_policy": RetryPolicy(max_attempts=1).to_json(),

@@ -5,6 +5,8 @@ The playground is not loaded here: it is edited while it is tried, and only chil
 
 import inspect
 import threading
+from collections.abc import Callable
+from functools import lru_cache
 
 from apps.worker.handlers.registry import REGISTRY
 from apps.worker.handlers.sources import HandlerSources, load_all
@@ -23,8 +25,13 @@ def signature_of(name: str) -> inspect.Signature | None:
     handler = REGISTRY.handlers.get(name)
     if handler is None:
         return None
+    return _signature(handler.function)
+
+
+@lru_cache(maxsize=1024)
+def _signature(function: Callable[..., object]) -> inspect.Signature | None:
     try:
-        signature = inspect.signature(handler.function)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
     return signature if signature.parameters else None
