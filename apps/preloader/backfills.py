@@ -130,7 +130,9 @@ def _make(backfill: Backfill, nominals: list[datetime], now: datetime) -> list[U
 
 def _executions(backfill: Backfill, task: Task, nominals: list[datetime], now: datetime) -> list[UUID]:
     """Scheduled now, since the days of the past may have no partition any more; nominal_at says what they stand for."""
-    moment = ids.from_ms(ids.to_ms(now))
+    # A millisecond apart, so that they begin in the order of the backfill.
+    first_ms = ids.to_ms(now) - len(nominals)
+    moments = [ids.from_ms(first_ms + position) for position in range(len(nominals))]
     terms = {
         **plan_of(task),
         "class_index": int(ExecutionClass.of_priority(PRIORITY)),
@@ -138,7 +140,7 @@ def _executions(backfill: Backfill, task: Task, nominals: list[datetime], now: d
         "overlap": Overlap.ALLOW_ALL,
         "slot_key": None,
     }
-    identities = ids.new_ids(ids.to_ms(moment) for _ in nominals)
+    identities = ids.new_ids(map(ids.to_ms, moments))
     payload = None if backfill.parameters is None else compact(backfill.parameters)
     rows = [
         NewExecution(
@@ -151,7 +153,7 @@ def _executions(backfill: Backfill, task: Task, nominals: list[datetime], now: d
             payload=payload,
             **terms,
         )
-        for identity, nominal in zip(identities, nominals, strict=True)
+        for identity, moment, nominal in zip(identities, moments, nominals, strict=True)
     ]
     store.insert(postgres.raw(django_connection), rows)
     transaction.on_commit(lambda: feed.changed(task.tenant_id, identities))
