@@ -9,19 +9,20 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.definitions.models import Task
+from apps.definitions.models import Backfill, Dag, Task
 from apps.executions.models import CircuitBreaker, Execution, Lease, StandingHold, Worker
 from apps.executions.states import Status
 from apps.tenants import keys
 from apps.tenants.models import ApiKey, AuditEntry, Membership, Tenant
 from tests.console_ledger import HOSTILE, Ledger, make_person, make_tenant, now
+from tests.factories import make_principal, make_task
 
 pytestmark = pytest.mark.django_db
 
 OURS = [
     model for model in admin.site._registry if model._meta.app_label in ("tenants", "definitions", "executions", "auth")
 ]
-READ_ONLY = [model for model in OURS if model._meta.app_label in ("definitions", "executions")]
+READ_ONLY = [model for model in OURS if model._meta.app_label in ("definitions", "executions") and model is not Dag]
 
 
 @pytest.fixture
@@ -46,6 +47,17 @@ def rows() -> Ledger:
     Lease.objects.create(role="preloader", holder=ledger.tenant.id, epoch=1, expires_at=instant, acquired_at=instant)
     CircuitBreaker.objects.create(
         tenant_id=ledger.tenant.id, key="webhook:<img src=x>", last_error="<img src=x>", changed_at=instant
+    )
+    task = Task.objects.filter(tenant_id=ledger.tenant.id).first() or make_task(make_principal(ledger.tenant))
+    Backfill.objects.create(
+        tenant=ledger.tenant,
+        task=task,
+        schedule={},
+        start_at=instant,
+        end_at=instant,
+        at_once=1,
+        total=1,
+        created_at=instant,
     )
     AuditEntry.objects.create(
         tenant=ledger.tenant, actor="user:test", action="task.pause", target_type="task", target_id="1"

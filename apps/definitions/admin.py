@@ -1,6 +1,10 @@
-"""Admin: tasks to look at, pause and resume. They are edited where the rules of an edit are: in the API."""
+"""Admin: tasks to look at, pause and resume. They are edited where the rules of an edit are: in the API.
+
+DAGs have an admin of their own (dags/admin.py), whose form is their document.
+"""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from django.contrib import admin, messages
@@ -8,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from apps.definitions import services
-from apps.definitions.models import Task
+from apps.definitions.models import Dag, Task
 from apps.tenants.admin import actor
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
@@ -23,7 +27,7 @@ class StandingFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [("live", "live"), ("paused", "paused"), ("deleted", "deleted")]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> QuerySet[Task]:
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         wanted: dict[str, dict[str, Any]] = {
             "live": {"paused_at": None, "deleted_at": None},
             "paused": {"paused_at__isnull": False, "deleted_at": None},
@@ -32,15 +36,57 @@ class StandingFilter(admin.SimpleListFilter):
         return queryset.filter(**wanted.get(self.value() or "", {}))
 
 
-@admin.register(Task)
-class TaskAdmin(StrictAdmin):
-    list_display = ("name", "tenant", "schedule_words", "priority", "next_fire_at", "paused_at", "version")
-    list_filter = (StandingFilter, "overlap_policy", "tenant")
+class StandingAdmin(StrictAdmin):
+    """What runs by a schedule, and may be paused and resumed."""
+
     list_select_related = ("tenant",)
     search_fields = ("name", "description")
     show_full_result_count = False
     list_per_page = 50
     actions = ("pause", "resume")
+    pause_one: Callable[[Principal, Any], Any]
+    resume_one: Callable[[Principal, Any], Any]
+    change_permission = ""
+
+    def has_standing_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(self.change_permission)
+
+    @admin.display(description="schedule")
+    def schedule_words(self, row: Task | Dag) -> str:
+        schedule = row.schedule
+        what = schedule.get("expression") or schedule.get("every_seconds") or schedule.get("run_at") or ""
+        return f"{schedule['type']} {what} {schedule.get('timezone') or ''}".strip()
+
+    @admin.action(description="Pause", permissions=["standing"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        self._each(request, queryset, "paused", self.pause_one)
+
+    @admin.action(description="Resume", permissions=["standing"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        self._each(request, queryset, "resumed", self.resume_one)
+
+    def _each(self, request: HttpRequest, rows: QuerySet[Any], done: str, act: Callable[[Principal, Any], Any]) -> None:
+        """Through the service that the API uses, one transaction a row; what cannot be done is said by name."""
+        count = 0
+        for row in rows.select_related("tenant"):
+            principal = Principal(
+                tenant_id=row.tenant.id, tenant_slug=row.tenant.slug, role=Role.OWNER, actor=actor(request)
+            )
+            try:
+                act(principal, row)
+                count += 1
+            except ChronowebError as error:
+                self.message_user(request, f"{row.name} is not {done}: {error}", messages.ERROR)
+        self.message_user(request, f"{count} {done}.")
+
+
+@admin.register(Task)
+class TaskAdmin(StandingAdmin):
+    list_display = ("name", "tenant", "schedule_words", "priority", "next_fire_at", "paused_at", "version")
+    list_filter = (StandingFilter, "overlap_policy", "tenant")
+    pause_one = staticmethod(lambda principal, task: services.pause_task(principal=principal, task_id=task.id))
+    resume_one = staticmethod(lambda principal, task: services.resume_task(principal=principal, task_id=task.id))
+    change_permission = "definitions.change_task"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -51,35 +97,5 @@ class TaskAdmin(StrictAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_standing_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("definitions.change_task")
 
-    @admin.display(description="schedule")
-    def schedule_words(self, task: Task) -> str:
-        schedule = task.schedule
-        what = schedule.get("expression") or schedule.get("every_seconds") or schedule.get("run_at") or ""
-        return f"{schedule['type']} {what} {schedule.get('timezone') or ''}".strip()
-
-    @admin.action(description="Pause", permissions=["standing"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
-        self._each(request, queryset, "paused", lambda p, task: services.pause_task(principal=p, task_id=task.id))
-
-    @admin.action(description="Resume", permissions=["standing"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
-        self._each(request, queryset, "resumed", lambda p, task: services.resume_task(principal=p, task_id=task.id))
-
-    def _each(
-        self, request: HttpRequest, tasks: QuerySet[Task], done: str, act: Callable[[Principal, Task], Any]
-    ) -> None:
-        """Through the service that the API uses, one transaction a task; what cannot be done is said by name."""
-        count = 0
-        for task in tasks.select_related("tenant"):
-            principal = Principal(
-                tenant_id=task.tenant.id, tenant_slug=task.tenant.slug, role=Role.OWNER, actor=actor(request)
-            )
-            try:
-                act(principal, task)
-                count += 1
-            except ChronowebError as error:
-                self.message_user(request, f"{task.name} is not {done}: {error}", messages.ERROR)
-        self.message_user(request, f"{count} {done}.")
+import_module("apps.definitions.dags.admin")  # last: its classes are made from those above

@@ -1,0 +1,59 @@
+"""Admin: DAGs made, edited, paused and resumed, by the services that the API uses; backfills to look at."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.forms import ModelForm
+from django.http import HttpRequest
+
+from apps.definitions.admin import StandingAdmin, StandingFilter
+from apps.definitions.dags import standing
+from apps.definitions.dags.admin_form import DagForm
+from apps.definitions.models import Backfill, Dag
+from apps.tenants.admin import actor
+from apps.tenants.read_only_admin import ReadOnlyAdmin
+
+
+@admin.register(Dag)
+class DagAdmin(StandingAdmin):
+    form = DagForm
+    list_display = ("name", "tenant", "schedule_words", "node_count", "next_fire_at", "paused_at", "version")
+    list_filter = (StandingFilter, "overlap_policy", "tenant")
+    readonly_fields = ("version", "next_fire_at", "waiting_since", "paused_at", "paused_note", "created_at")
+    fieldsets = (
+        (None, {"fields": ("tenant", "document", "seen")}),
+        ("Standing", {"fields": readonly_fields}),
+    )
+    pause_one = staticmethod(lambda principal, dag: standing.pause_dag(principal=principal, dag_id=dag.id))
+    resume_one = staticmethod(lambda principal, dag: standing.resume_dag(principal=principal, dag_id=dag.id))
+    change_permission = "definitions.change_dag"
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # its runs name it: the API takes it out of force
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.deleted_at is None)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> type[ModelForm]:
+        made = super().get_form(request, obj, change, **kwargs)
+        return type("DagForm", (made,), {"actor": actor(request)})
+
+    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Dag:
+        """The form has saved already."""
+        saved: Dag = form.saved
+        if change and saved.version == form.cleaned_data.get("seen"):
+            self.message_user(request, "Nothing differs: no new version.", messages.INFO)
+        return saved
+
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+        """The service has written it."""
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Nodes and edges come with the document."""
+
+
+@admin.register(Backfill)
+class BackfillAdmin(ReadOnlyAdmin):
+    list_display = ("id", "tenant", "task", "dag", "state", "made", "total", "at_once", "created_at", "created_by")
+    list_filter = ("state",)
+    list_select_related = ("tenant", "task", "dag")
