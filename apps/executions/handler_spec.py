@@ -50,12 +50,12 @@ def validate_handler(
     handler object ("/url").
     """
     if not isinstance(data, Mapping):
-        raise InvalidInputs([InvalidInput("", data, "must be an object with a type", tuple(_TYPES))])
+        raise InvalidInputs([InvalidInput("", data, "must be an object with a type", tuple(TYPES))])
     kind = data.get("type")
-    if not isinstance(kind, str) or kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in TYPES:
         problem = "is missing" if "type" not in data else "unknown handler type"
-        raise InvalidInputs([InvalidInput("/type", kind, problem, tuple(_TYPES))])
-    required, defaults, checks = _TYPES[kind]
+        raise InvalidInputs([InvalidInput("/type", kind, problem, tuple(TYPES))])
+    required, defaults, checks = TYPES[kind]
     legal = ("type", *required, *defaults)
     found = [
         InvalidInput(f"/{escape(str(name))}", value, f"unknown field of a {kind} handler", ", ".join(legal))
@@ -140,7 +140,7 @@ def _printable(text: str) -> bool:
 
 
 _Check = Callable[[str, Any, Found], None]
-_TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
+TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
     "python": (("name",), {}, {"name": _check_name}),
     "webhook": (
         ("url",),

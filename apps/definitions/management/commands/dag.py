@@ -1,4 +1,5 @@
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.definitions import told
-from apps.definitions.dags import files, making, selectors
+from apps.definitions.dags import files, json_schema, making, selectors
 from apps.definitions.dags.document import read_dag
 from apps.tenants.command_line import add_tenant_option, principal_of
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -14,7 +15,7 @@ from chronoweb.runtime.errors import ChronowebError, InvalidInput, InvalidInputs
 
 
 class Command(BaseCommand):
-    help = "DAGs as files: apply (create or edit, the difference shown first), export, validate."
+    help = "DAGs as files: apply (create or edit, the difference shown first), export, validate, schema."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -26,11 +27,17 @@ class Command(BaseCommand):
         export.add_argument("--format", choices=files.FORMATS, default="yaml")
         validate = verbs.add_parser("validate", help="check files and save nothing")
         validate.add_argument("file", metavar="FILE", nargs="+")
+        verbs.add_parser("schema", help="write the JSON Schema of such files to standard output")
         for each in (apply, export, validate):
             add_tenant_option(each)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        act = {"apply": self._apply, "export": self._export, "validate": self._validate}[options["verb"]]
+        act = {
+            "apply": self._apply,
+            "export": self._export,
+            "validate": self._validate,
+            "schema": self._schema,
+        }[options["verb"]]
         try:
             act(options)
         except ChronowebError as error:
@@ -69,6 +76,9 @@ class Command(BaseCommand):
                 )
             counts = f"{len(document.nodes)} nodes, {document.graph.edges} edges"
             self.stdout.write(f"{name}: {document.values['name']} is valid: {counts}")
+
+    def _schema(self, options: dict[str, Any]) -> None:
+        self.stdout.write(json.dumps(json_schema.schema(), indent=2, ensure_ascii=False))
 
     def _read(self, name: str) -> Any:
         try:
