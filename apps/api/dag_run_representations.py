@@ -18,7 +18,7 @@ def run(row: DagRun) -> dict[str, Any]:
     return {
         "id": str(row.id),
         "dag_id": str(row.dag_id),
-        "dag_version_id": row.dag_version_id,
+        "dag_version": getattr(row, "dag_version", None),
         "status": RunStatus(row.status).word,
         "ending": None if row.ending is None else RunStatus(row.ending).word,
         "paused_at": moment(row.paused_at),

@@ -15,8 +15,10 @@ from typing import Any
 from apps.definitions import graph
 from apps.definitions.dags import parameters_schema
 from apps.definitions.dags.node_references import wrong_references
+from apps.definitions.dags.nodes import FIELDS as NODE_FIELDS
 from apps.definitions.dags.nodes import Node, NodeReader
 from apps.definitions.models import OVERLAP_POLICIES
+from apps.definitions.schedules import Schedule
 from apps.definitions.validation import (
     DESCRIPTION_CHARACTERS,
     MAX_CATCHUP_SECONDS,
@@ -47,6 +49,9 @@ DEFAULTS: dict[str, Any] = {
     "parameters_schema": None,
 }
 POLICIES = tuple(policy.word for policy in FailurePolicy)
+SCHEDULE_FIELDS = tuple(Schedule.__dataclass_fields__)
+_FIRST = ("id", "task", "handler", "approval", "map_over", "parameters", "depends_on", "trigger_rule")
+NODE_ORDER = (*_FIRST, *(name for name in NODE_FIELDS if name not in _FIRST))
 MOST_ACTIVE_RUNS = 10_000
 LONGEST_RUN_SECONDS = 90 * 86_400
 _MOST_ERRORS = 100
@@ -180,11 +185,31 @@ def _spelt(error: InvalidInput, spelt: Mapping[str, str]) -> InvalidInput:
 
 def sparse(values: Mapping[str, Any]) -> dict[str, Any]:
     """The document without what is default: what files hold and people compare."""
-    schedule = {name: value for name, value in values["schedule"].items() if value is not None}
+    schedule = {name: values["schedule"][name] for name in SCHEDULE_FIELDS if values["schedule"].get(name) is not None}
     shown = {name: values[name] for name in FIELDS if name in values and values[name] != DEFAULTS.get(name)}
+    shown["nodes"] = [_in_order(node) for node in values["nodes"]]
     if schedule.get("type") == "manual":
         shown.pop("schedule", None)
     elif "schedule" in shown:
         usual = {"timezone": "UTC", "dst_gap": "shift", "dst_fold": "first"}
         shown["schedule"] = {name: value for name, value in schedule.items() if usual.get(name) != value}
+    return shown
+
+
+def _in_order(node: Mapping[str, Any]) -> dict[str, Any]:
+    """As people write a node, whatever order it was stored in."""
+    shown = {name: node[name] for name in NODE_ORDER if name in node}
+    if isinstance(shown.get("handler"), Mapping):
+        handler = shown["handler"]
+        shown["handler"] = {"type": handler["type"], **handler}
+    if "depends_on" in shown:
+        shown["depends_on"] = [
+            edge
+            if isinstance(edge, str)
+            else {
+                "node": edge["node"],
+                "condition": {name: edge["condition"][name] for name in ("path", "op", "value")},
+            }
+            for edge in shown["depends_on"]
+        ]
     return shown

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import OuterRef, QuerySet, Subquery
+
 from apps.executions import ids
 from apps.executions.dags.critical_path import Span, critical_path
 from apps.executions.dags.models import DagRun, RunNode, TaskDependency
 from apps.executions.dags.rows import NO_ITEM
 from apps.executions.dags.states import RunStatus
-from apps.executions.models import Execution
+from apps.executions.models import DagVersion, Execution
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
@@ -24,7 +26,7 @@ def runs(
     limit: int,
 ) -> list[DagRun]:
     """Up to `limit` runs, latest first, with ids below `below`."""
-    rows = scoped(DagRun.objects.all(), principal)
+    rows = _numbered(principal)
     if dag_id is not None:
         rows = rows.filter(dag_id=dag_id)
     if statuses:
@@ -39,10 +41,16 @@ def run(principal: Principal, run_id: UUID) -> DagRun:
     scheduled = ids.scheduled_at(run_id)
     found = None
     if scheduled is not None:
-        found = scoped(DagRun.objects.filter(id=run_id, scheduled_at=scheduled), principal).first()
+        found = _numbered(principal).filter(id=run_id, scheduled_at=scheduled).first()
     if found is None:
         raise NotFound(f"no run with id {run_id} in tenant {principal.tenant_slug}")
     return found
+
+
+def _numbered(principal: Principal) -> QuerySet[DagRun]:
+    """Runs with the number of the DAG's version that each was made from, as `dag_version`."""
+    number = DagVersion.objects.filter(id=OuterRef("dag_version_id")).values("number")
+    return scoped(DagRun.objects.annotate(dag_version=Subquery(number)), principal)
 
 
 @dataclass(frozen=True, slots=True)
