@@ -12,10 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
+from apps.definitions.dags import files
+from apps.definitions.dags.making import create_dag
 from apps.definitions.models import Task
 from apps.definitions.services import create_task, update_task
 from apps.quickstart.credentials import Credentials, read_credentials
@@ -51,6 +54,8 @@ def prepare(*, url: str, data_dir: Path, clock: Clock = SYSTEM_CLOCK) -> Credent
             documents = demo_tasks(url=url, now=clock.now())
             for document in [*documents, container_task(image)] if image else documents:
                 _unless_refused(document["name"], partial(create_task, principal=principal, data=document))
+            for name, dag in example_dags().items():
+                _unless_refused(name, partial(create_dag, principal=principal, data=dag))
         elif before is not None and before.url != url:
             _move_webhooks(principal, old=before.url, new=url)
         password = _administrator(tenant, before)
@@ -146,6 +151,12 @@ def demo_tasks(*, url: str, now: datetime) -> list[dict[str, Any]]:
     ]
 
 
+def example_dags() -> dict[str, Any]:
+    """The DAGs of the folder examples/ that need no schedule; none where only the packages are installed."""
+    found = sorted((settings.BASE_DIR / "examples").glob("document-processing.*"))
+    return {path.name: files.read(path.read_text(encoding="utf-8"), name=path.name) for path in found}
+
+
 def _by_name(url: str) -> str:
     """The web process by the name that every machine has for itself."""
     return url.replace("//127.0.0.1", "//localhost")
@@ -180,7 +191,7 @@ def _move_webhooks(principal: Principal, *, old: str, new: str) -> None:
         _unless_refused(task.name, edit)
 
 
-def _unless_refused(name: str, act: Callable[[], Task]) -> None:
+def _unless_refused(name: str, act: Callable[[], object]) -> None:
     """Where the installation's own limits forbid a demo task (its networks the webhook), the others are still made."""
     try:
         act()
