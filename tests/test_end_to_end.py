@@ -15,16 +15,24 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import psycopg
 import pytest
 import redis
+from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
+from apps.definitions import backfills
 from apps.definitions import services as definitions
-from apps.definitions.models import Task
+from apps.definitions.dags import files, making
+from apps.definitions.dags.standing import delete_dag
+from apps.definitions.dags.triggering import trigger_dag
+from apps.definitions.models import Backfill, Task
+from apps.executions.dags.models import DagRun, RunNode
+from apps.executions.dags.states import NodeState, RunStatus
 from apps.executions.models import Attempt, DeadLetter, Execution, Outstanding
-from apps.executions.states import Outcome, Status
+from apps.executions.states import Origin, Outcome, Status
 from apps.quickstart.bench import measure, scenarios
 from apps.quickstart.bench.handlers import recorded
 from apps.quickstart.services import ServiceAddresses
@@ -175,6 +183,52 @@ def test_nothing_ever_started_early(installation: Installation) -> None:
     assert row is not None
     assert row[0] > 0
     assert row[1] == 0
+
+
+def test_both_ways_of_the_document_examples_and_a_backfill_of_a_dag(installation: Installation) -> None:
+    """The files of examples/ as people apply them."""
+    who = installation.principal
+    folder = settings.BASE_DIR / "examples"
+    dags = {}
+    for file in ("document-processing.yaml", "document-processing.short.json"):
+        applied = making.apply(principal=who, data=files.read((folder / file).read_text()))
+        assert applied.dag is not None
+        dags[file] = applied.dag
+
+    def run(file: str, text: str) -> UUID:
+        return trigger_dag(principal=who, dag_id=dags[file].id, parameters={"document": text})
+
+    documents = {"invoice": "Invoice no. 2041, total: 99.50", "receipt": "Receipt, total: 3.20"}
+    runs = {(file, kind): run(file, text) for file in dags for kind, text in documents.items()}
+    ticking = {"name": "ticking", "schedule": {"type": "interval", "every_seconds": 2}, "overlap_policy": "allow_all"}
+    ticking_dag = making.create_dag(principal=who, data={**ticking, "nodes": [{"id": "a", "handler": "demo.noop"}]})
+    wanted = {"start": "2025-01-01T00:00:00Z", "end": "2025-01-01T00:00:10Z", "at_once": 3}
+    request = backfills.read_request(ticking_dag, wanted)
+    backfill = backfills.start_backfill(principal=who, of=ticking_dag, request=request)
+
+    def ended(identity: UUID) -> bool:
+        return DagRun.objects.get(id=identity).status != RunStatus.RUNNING
+
+    eventually(lambda: all(map(ended, runs.values())), seconds=30)
+    for (file, kind), identity in runs.items():
+        rows = RunNode.objects.filter(run_id=identity)
+        states = {row.node_id: NodeState(row.state).word for row in rows}
+        other = "receipt" if kind == "invoice" else "invoice"
+        expected = {"classify": "succeeded", kind: "succeeded", other: "skipped"}
+        if file.endswith(".yaml"):
+            expected["archive"] = "succeeded"
+            archive = Execution.objects.get(id=rows.get(node_id="archive").execution_id)
+            assert list(archive.result["archived"]) == [kind]
+        assert states == expected
+
+    scheduled = DagRun.objects.filter(dag_id=ticking_dag.id, origin=Origin.SCHEDULE, status=RunStatus.SUCCEEDED)
+    eventually(lambda: scheduled.count() >= 3, seconds=20)
+    eventually(lambda: Backfill.objects.get(id=backfill.id).state == "finished", seconds=20)
+    delete_dag(principal=who, dag_id=ticking_dag.id)
+    filled = DagRun.objects.filter(dag_id=ticking_dag.id, origin=Origin.BACKFILL)
+    assert sorted(run.nominal_at.second for run in filled if run.nominal_at) == [0, 2, 4, 6, 8]
+    nominal = list(scheduled.values_list("nominal_at", flat=True))
+    assert len(set(nominal)) == len(nominal)
 
 
 # ---- secrets ------------------------------------------------------------------------------------------------------

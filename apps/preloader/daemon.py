@@ -68,6 +68,7 @@ class Preloader:
         self._materialiser = Materialiser(self.config, ROLE, self.clock)
         self._dag_schedules = DagSchedules(self.config, ROLE, self.clock)
         self._backfills = Backfills(ROLE)
+        self._dags_started = 0
 
     def run_once(self) -> Result:
         """One pass: restore what Redis lost, materialise, start runs of DAGs, move backfills on, hydrate."""
@@ -132,8 +133,11 @@ class Preloader:
             skew.measure(links.ledger, links.redis, self.clock)
         zones = self._materialiser.follow_zones(epoch)
         looked_at = self._materialiser.materialise(epoch, links.scan) + zones
+        if everywhere or self._dags_started:
+            self._dags_started = self._dag_schedules.start_due(epoch)
+            looked_at += self._dags_started
         if everywhere:
-            looked_at += self._dag_schedules.start_due(epoch) + self._backfills.move_on(epoch)
+            looked_at += self._backfills.move_on(epoch)
         did, more = 0, looked_at > 0
         hydrator = hydrate.Hydrator(links.ledger, links.hot_tier, self.config, self._room, ROLE, epoch)
         try:

@@ -166,7 +166,7 @@ def _update(
     dag.version += 1
     schedule = Schedule.parse(dag.schedule)
     if "schedule" in changed:
-        dag.next_fire_at = refire_at(dag, schedule, now)
+        dag.next_fire_at, dag.waiting_since = refire_at(dag, schedule, now), None
     dag.jitter_ms = jitter_ms(dag, schedule)
     write_version(dag, document, actor=principal.actor)
     _save_named(dag, principal, dag.save)
