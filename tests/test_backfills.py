@@ -9,6 +9,7 @@ import pytest
 from apps.definitions import backfills, services
 from apps.definitions.dags import making
 from apps.definitions.models import Backfill, Dag, Task
+from apps.definitions.occurrences import Schedule
 from apps.executions.dags.models import DagRun
 from apps.executions.dags.states import RunStatus
 from apps.executions.models import Execution, Lease
@@ -147,13 +148,11 @@ def test_a_dag_that_no_longer_takes_the_parameters_ends_the_backfill(principal: 
 
 
 def test_the_order_and_the_range_are_exact() -> None:
-    from apps.definitions.occurrences import Schedule
-
     schedule = Schedule.parse({"type": "interval", "every_seconds": 60})
     where = {"start": START, "end": START + timedelta(minutes=3)}
-    oldest = backfills.following(schedule, **where, newest_first=False, cursor=None, count=10)  # type: ignore[arg-type]
+    oldest = backfills.following(schedule, **where, newest_first=False, cursor=None, count=10)
     assert oldest == [START, START + timedelta(minutes=1), START + timedelta(minutes=2)]
-    newest = backfills.following(schedule, **where, newest_first=True, cursor=oldest[2], count=1)  # type: ignore[arg-type]
+    newest = backfills.following(schedule, **where, newest_first=True, cursor=oldest[2], count=1)
     assert newest == [oldest[1]]
 
 

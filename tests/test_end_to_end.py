@@ -217,8 +217,9 @@ def test_both_ways_of_the_document_examples_and_a_backfill_of_a_dag(installation
         expected = {"classify": "succeeded", kind: "succeeded", other: "skipped"}
         if file.endswith(".yaml"):
             expected["archive"] = "succeeded"
-            archive = Execution.objects.get(id=rows.get(node_id="archive").execution_id)
-            assert list(archive.result["archived"]) == [kind]
+            archive = rows.get(node_id="archive").execution_id
+            assert archive is not None
+            assert list((Execution.objects.get(id=archive).result or {})["archived"]) == [kind]
         assert states == expected
 
     scheduled = DagRun.objects.filter(dag_id=ticking_dag.id, origin=Origin.SCHEDULE, status=RunStatus.SUCCEEDED)
