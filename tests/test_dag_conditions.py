@@ -69,6 +69,7 @@ def test_what_has_no_order_cannot_be_judged(value: Any, result: Any) -> None:
         ("$.", "does not parse"),
         ("$.a[", "does not parse"),
         ("$.a == 1", "does not parse"),
+        ("$[1e999]", "does not parse"),
         ("", "is not a path"),
         (7, "is not a path"),
         ("$." + "a" * 600, "is not a path"),

@@ -62,7 +62,7 @@ def validate_handler(
         for name, value in data.items()
         if name not in legal
     ]
-    found += [InvalidInput(f"/{name}", None, "is missing") for name in required if name not in data]
+    found += [InvalidInput(f"/{name}", None, "is missing", "a value") for name in required if name not in data]
     given = {**defaults, **{name: data[name] for name in legal if name in data}}
     for name, check in checks.items():
         if name in given:
@@ -104,9 +104,10 @@ def _check_headers(pointer: str, value: Any, found: Found) -> None:
     for name, text in value.items():
         at = f"{pointer}/{escape(str(name))}"
         if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
-            found.append(InvalidInput(at, name, "is no header name"))
+            found.append(InvalidInput(at, name, "is no header name", "letters, digits and the signs of RFC 9110"))
         elif name.lower() in RESERVED_HEADERS:
-            found.append(InvalidInput(at, text, f"the header {name} is set by chronoweb or by HTTP itself"))
+            problem = f"the header {name} is set by chronoweb or by HTTP itself"
+            found.append(InvalidInput(at, text, problem, "another header"))
         elif isinstance(text, Mapping):
             check_reference(at, text, found)
         elif not isinstance(text, str) or len(text) > VALUE_BYTES or not text.isascii() or not _printable(text):
@@ -121,10 +122,10 @@ def _check_body(pointer: str, value: Any, found: Found) -> None:
         text = value if isinstance(value, str) else json.dumps(value, allow_nan=False)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError):
-        found.append(InvalidInput(pointer, None, "is not JSON"))
+        found.append(InvalidInput(pointer, None, "is not JSON", "a JSON value"))
         return
     if "\0" in text or "\\u0000" in text:
-        found.append(InvalidInput(pointer, None, "contains a NUL character"))
+        found.append(InvalidInput(pointer, None, "contains a NUL character", "text without NUL characters"))
     if size > TEXT_BYTES:
         found.append(InvalidInput(pointer, None, f"has {size} bytes", f"at most {TEXT_BYTES} bytes"))
 

@@ -23,19 +23,23 @@ def check_argv(pointer: str, value: Any, found: Found) -> None:
     for index, argument in enumerate(value):
         check_text(f"{pointer}/{index}", argument, found)
     if value and value[0] == "":
-        found.append(InvalidInput(f"{pointer}/0", "", "is no program"))
+        found.append(InvalidInput(f"{pointer}/0", "", "is no program", "the name or path of a program"))
 
 
 def check_environment(pointer: str, value: Any, found: Found) -> None:
     if not isinstance(value, Mapping):
-        found.append(InvalidInput(pointer, value, "must be an object of variable names and texts"))
+        found.append(
+            InvalidInput(pointer, value, "must be an object of variable names and texts", "an object such as {}")
+        )
         return
     for name, text in value.items():
         at = f"{pointer}/{escape(str(name))}"
         if not isinstance(name, str) or not VARIABLE_NAME.fullmatch(name):
             found.append(InvalidInput(at, name, "is no variable name", 'letters, digits and "_"'))
         elif name.startswith("CHRONOWEB_"):
-            found.append(InvalidInput(at, text, "names that begin with CHRONOWEB_ are set by chronoweb"))
+            found.append(
+                InvalidInput(at, text, "names that begin with CHRONOWEB_ are set by chronoweb", "another name")
+            )
         elif isinstance(text, Mapping):
             check_reference(at, text, found)
         else:
@@ -44,10 +48,10 @@ def check_environment(pointer: str, value: Any, found: Found) -> None:
 
 def check_text(pointer: str, value: Any, found: Found) -> None:
     if not isinstance(value, str):
-        found.append(InvalidInput(pointer, value, "must be text"))
+        found.append(InvalidInput(pointer, value, "must be text", "a text"))
     elif "\0" in value:
-        found.append(InvalidInput(pointer, None, "contains a NUL character"))
+        found.append(InvalidInput(pointer, None, "contains a NUL character", "text without NUL characters"))
     elif not value.isascii() and value != value.encode("utf-8", "replace").decode():
-        found.append(InvalidInput(pointer, None, "contains a lone surrogate"))
+        found.append(InvalidInput(pointer, None, "contains a lone surrogate", "text that is UTF-8"))
     elif len(value.encode()) > TEXT_BYTES:
         found.append(InvalidInput(pointer, None, "is too long", f"at most {TEXT_BYTES} bytes"))

@@ -82,7 +82,7 @@ def _problems(pointer: str, given: Any, longest: float) -> list[InvalidInput]:
     if delay is None:
         return found
     if given.get("action") == "dead_letter":
-        found.append(InvalidInput(at, delay, "belongs to the action retry alone"))
+        found.append(InvalidInput(at, delay, "belongs to the action retry alone", "null"))
     elif type(delay) not in (int, float) or not 0 <= delay <= longest:
         found.append(InvalidInput(at, delay, "must be a number of seconds", f"0 to {longest:g}"))
     return found

@@ -54,7 +54,7 @@ def holds(condition: Mapping[str, Any], result: Any) -> bool:
         values = [match.value for match in found]
         if condition["path"].strip() == "$":
             values = [result]
-    except (JSONPathError, RecursionError) as error:
+    except (JSONPathError, RecursionError, ValueError, TypeError) as error:
         raise ConditionError(expression(condition), result, str(error)) from error
     if operator == "exists":
         return bool(values) is wanted
@@ -100,7 +100,7 @@ def path_problem(path: Any) -> tuple[str, str] | None:
         return "is not a path", f"{_EXAMPLE}, at most {PATH_CHARACTERS} characters"
     try:
         compiled = _compiled(path)
-    except (JSONPathError, RecursionError) as error:
+    except (JSONPathError, RecursionError, ValueError, TypeError) as error:
         return f"does not parse: {str(error).splitlines()[0]}", _EXAMPLE
     problem = next(_costs(compiled), None)
     return (problem, "one .., filters over single values below @, and length()") if problem else None
@@ -144,7 +144,7 @@ def _is_number(value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compiled(path: str) -> JSONPath:
-    compiled = _ENVIRONMENT.compile(path)
+    compiled = _ENVIRONMENT.compile(path)  # besides its own errors it raises int()'s ValueError, for [1e999]
     assert isinstance(compiled, JSONPath)  # compound paths are an extension, off in strict mode
     return compiled
 
