@@ -30,8 +30,8 @@ from chronoweb.runtime.errors import InvalidInputs
 logger = logging.getLogger(__name__)
 
 ACTOR = "backfill"
-_RUNS_A_PASS = 20
-"""A run may have thousands of nodes; the pass shall not keep the hot tier waiting."""
+_NODES_A_PASS = 2000
+"""Of the runs of one backfill: the pass shall not keep the hot tier waiting."""
 
 
 @dataclass
@@ -59,31 +59,35 @@ class Backfills:
             )
             with transaction.atomic():
                 now = database_now(self.role, epoch)
-                return self._end(Backfill.objects.select_for_update().get(id=identity), BackfillState.STOPPED, now)
+                return self._end(
+                    Backfill.objects.select_for_update().get(id=identity), BackfillState.STOPPED, now, epoch
+                )
 
     @transaction.atomic
     def _move(self, identity: UUID, epoch: int) -> int:
-        now = database_now(self.role, epoch)
+        now = database_now(self.role, epoch, hold=False)
         rows = Backfill.objects.filter(id=identity, state=BackfillState.RUNNING).select_related("task", "dag")
         backfill = rows.select_for_update(skip_locked=True, of=("self",)).first()
         if backfill is None:
             return 0
         if (backfill.task or backfill.dag).deleted_at is not None:  # type: ignore[union-attr]
-            return self._end(backfill, BackfillState.STOPPED, now)
+            return self._end(backfill, BackfillState.STOPPED, now, epoch)
         before = backfill.under_way
         backfill.under_way = _not_ended(before, of_dag=backfill.dag is not None)
         nominals = _next(backfill)
         if not nominals and not backfill.under_way and backfill.made >= backfill.total:
-            return self._end(backfill, BackfillState.FINISHED, now)
+            return self._end(backfill, BackfillState.FINISHED, now, epoch)
         made = _make(backfill, nominals, now)
         if made or backfill.under_way != before:
             backfill.under_way = [*backfill.under_way, *made]
             backfill.made += len(made)
             backfill.cursor = nominals[-1] if nominals else backfill.cursor
             backfill.save(update_fields=["under_way", "made", "cursor"])
+            database_now(self.role, epoch)  # runs may take long to write; the lease is held from here on
         return len(made)
 
-    def _end(self, backfill: Backfill, state: BackfillState, now: datetime) -> int:
+    def _end(self, backfill: Backfill, state: BackfillState, now: datetime, epoch: int) -> int:
+        database_now(self.role, epoch)
         backfill.state, backfill.ended_at, backfill.under_way = state, now, []
         backfill.save(update_fields=["state", "ended_at", "under_way"])
         extra = {"backfill": str(backfill.id), "state": state.value, "made": backfill.made}
@@ -94,7 +98,7 @@ class Backfills:
 def _next(backfill: Backfill) -> list[datetime]:
     room = min(backfill.at_once - len(backfill.under_way), backfill.total - backfill.made)
     if backfill.dag is not None:
-        room = min(room, _RUNS_A_PASS)
+        room = min(room, max(1, _NODES_A_PASS // max(1, backfill.dag.node_count)))
     return following(
         Schedule.parse(backfill.schedule),
         start=backfill.start_at,

@@ -36,6 +36,7 @@ from chronoweb.runtime.errors import LeadershipLost
 logger = logging.getLogger(__name__)
 
 _DAGS_A_PASS = 50
+_SECONDS_A_PASS = 0.25
 _SET_ASIDE_SECONDS = 60.0
 _STARTS = (Act.START, Act.START_AND_CANCEL)
 
@@ -56,7 +57,12 @@ class DagSchedules:
         """Look at DAGs whose next occurrence is near; returns how many were moved on. Raises LeadershipLost."""
         monotonic = self.clock.monotonic()
         self._aside = {dag: until for dag, until in self._aside.items() if until > monotonic}
-        return sum(self._look(identity, epoch) for identity in self._near())
+        looked_at = 0
+        for identity in self._near():
+            looked_at += self._look(identity, epoch)
+            if self.clock.monotonic() > monotonic + _SECONDS_A_PASS:
+                break  # the hot tier shall not wait; the next pass goes on
+        return looked_at
 
     def _near(self) -> list[UUID]:
         """Jitter may put a run before its nominal time: next_fire_at + jitter decides, what can be is the index's."""
@@ -81,7 +87,7 @@ class DagSchedules:
 
     @transaction.atomic
     def _decide(self, identity: UUID, epoch: int) -> bool:
-        now = database_now(self.role, epoch)
+        now = database_now(self.role, epoch, hold=False)
         rows = Dag.objects.filter(id=identity, next_fire_at__isnull=False, paused_at=None, deleted_at=None)
         dag = rows.select_for_update(skip_locked=True).first()
         if dag is None:
@@ -97,6 +103,8 @@ class DagSchedules:
             self._tell(dag, made)
             dag.next_fire_at, dag.waiting_since = made.next_fire_at, made.waiting_since
             dag.save(update_fields=["next_fire_at", "waiting_since"])
+            # A run may take seconds to write, in which the lease must be renewed: it is held from here on.
+            database_now(self.role, epoch)
         return made.act is not Act.WAIT
 
     def _start(self, dag: Dag, made: Decision) -> None:

@@ -6,13 +6,17 @@ from django.db import connection as django_connection
 
 from chronoweb.runtime.errors import LeadershipLost
 
+_LED = "SELECT clock_timestamp() FROM leases WHERE role = %s AND epoch = %s AND expires_at > clock_timestamp()"
+_LED_AND_HELD = f"{_LED} FOR SHARE"
 
-def database_now(role: str, epoch: int) -> datetime:
-    """Aware UTC. The lease cannot change until the transaction ends. Raises LeadershipLost for a stale epoch."""
+
+def database_now(role: str, epoch: int, *, hold: bool = True) -> datetime:
+    """Aware UTC. hold: the lease cannot change, nor be renewed, until the transaction ends: for short ones, or the end
+    of a long one. Raises LeadershipLost for a stale epoch.
+    """
     with django_connection.cursor() as cursor:
         cursor.execute(
-            "SELECT clock_timestamp() FROM leases WHERE role = %s AND epoch = %s AND expires_at > clock_timestamp()"
-            " FOR SHARE",
+            _LED_AND_HELD if hold else _LED,
             [role, epoch],
         )
         row = cursor.fetchone()

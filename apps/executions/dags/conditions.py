@@ -30,6 +30,8 @@ MOST_SELECTORS = 64
 _ENVIRONMENT = JSONPathEnvironment(strict=True)
 for _name in set(_ENVIRONMENT.function_extensions) - {"length"}:
     del _ENVIRONMENT.function_extensions[_name]
+_UNREADABLE = (JSONPathError, RecursionError, ValueError, TypeError, ArithmeticError)
+"""What the library raises for texts and values that it cannot take: not only errors of its own, for [1e999]."""
 _EXAMPLE = 'a JSONPath (RFC 9535) such as "$.type"'
 
 
@@ -54,7 +56,7 @@ def holds(condition: Mapping[str, Any], result: Any) -> bool:
         values = [match.value for match in found]
         if condition["path"].strip() == "$":
             values = [result]
-    except (JSONPathError, RecursionError, ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         raise ConditionError(expression(condition), result, str(error)) from error
     if operator == "exists":
         return bool(values) is wanted
@@ -100,7 +102,7 @@ def path_problem(path: Any) -> tuple[str, str] | None:
         return "is not a path", f"{_EXAMPLE}, at most {PATH_CHARACTERS} characters"
     try:
         compiled = _compiled(path)
-    except (JSONPathError, RecursionError, ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         return f"does not parse: {str(error).splitlines()[0]}", _EXAMPLE
     problem = next(_costs(compiled), None)
     return (problem, "one .., filters over single values below @, and length()") if problem else None
@@ -144,7 +146,7 @@ def _is_number(value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compiled(path: str) -> JSONPath:
-    compiled = _ENVIRONMENT.compile(path)  # besides its own errors it raises int()'s ValueError, for [1e999]
+    compiled = _ENVIRONMENT.compile(path)
     assert isinstance(compiled, JSONPath)  # compound paths are an extension, off in strict mode
     return compiled
 
