@@ -81,6 +81,8 @@ def read_request(of: Task | Dag, data: Mapping[str, Any]) -> Request:
     for name in ("start", "end"):
         if data.get(name) is None:
             reader.refuse(name, "is required", "a date-time such as 2026-03-01T00:00:00Z")
+    if end and end > person_store.database_now(postgres.raw(django_connection)):
+        reader.refuse("end", "is in the future, which is the schedule's", "at the latest now")
     at_once = reader.whole("at_once", 1, MOST_AT_ONCE)
     order = reader.choice("order", ORDERS, default=ORDERS[0])
     if schedule.type not in ("cron", "interval"):

@@ -20,6 +20,7 @@ from chronoweb.runtime import postgres
 
 _ROWS = 2000
 _COLUMNS = tuple(name for name in FIELDS if name != "nodes")
+_NODE_COLUMNS = ("position", "definition", "task_id", "version_id", "based_on")
 _INSERT_EDGES = """
 INSERT INTO dag_edges (dag_id, parent_id, child_id, condition)
 SELECT %(dag)s, v.parent, v.child, v.condition::jsonb
@@ -61,15 +62,20 @@ def write_version(dag: Dag, document: DagDocument, *, actor: str) -> None:
 def write_graph(dag: Dag, document: DagDocument, tasks: Mapping[str, Task], *, actor: str) -> None:
     """Replace the DAG's nodes and edges; a node keeps its id while it keeps its key. tasks: by name."""
     before = {node.key: node for node in DagNode.objects.filter(dag=dag)}
+    stood = {key: _columns(node) for key, node in before.items()}
     rows = [_row(dag, node, position, before, tasks) for position, node in enumerate(document.nodes)]
     _write_own_versions(dag, rows, document.nodes, actor=actor)
-    DagEdge.objects.filter(dag=dag)._raw_delete(DagEdge.objects.db)  # none has rows that depend on it
+    DagEdge.objects.filter(dag=dag).delete()
     kept = {row.key for row in rows}
     DagNode.objects.filter(dag=dag, key__in=[key for key in before if key not in kept]).delete()
     DagNode.objects.bulk_create([row for row in rows if row.key not in before], batch_size=_ROWS)
-    changed = [row for row in rows if row.key in before]
-    DagNode.objects.bulk_update(changed, ["position", "definition", "task", "version_id", "based_on"], batch_size=_ROWS)
+    changed = [row for row in rows if row.key in before and _columns(row) != stood[row.key]]
+    DagNode.objects.bulk_update(changed, _NODE_COLUMNS, batch_size=_ROWS)
     _write_edges(dag, rows, document.nodes)
+
+
+def _columns(row: DagNode) -> list[Any]:
+    return [getattr(row, name) for name in _NODE_COLUMNS]
 
 
 def _row(dag: Dag, node: Node, position: int, before: Mapping[str, DagNode], tasks: Mapping[str, Task]) -> DagNode:
