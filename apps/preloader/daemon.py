@@ -127,17 +127,13 @@ class Preloader:
         now = self.clock.monotonic()
         everywhere = now - self._looked_everywhere_at >= self.config.preloader_poll_seconds
         self._restore(links, epoch, everywhere)
+        begun = self._begin(epoch, everywhere)
         if everywhere:
             self._pressure.look(links.hot_tier)
             self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
             skew.measure(links.ledger, links.redis, self.clock)
         zones = self._materialiser.follow_zones(epoch)
         looked_at = self._materialiser.materialise(epoch, links.scan) + zones
-        if everywhere or self._dags_started:
-            self._dags_started = self._dag_schedules.start_due(epoch)
-            looked_at += self._dags_started
-        if everywhere:
-            looked_at += self._backfills.move_on(epoch)
         did, more = 0, looked_at > 0
         hydrator = hydrate.Hydrator(links.ledger, links.hot_tier, self.config, self._room, ROLE, epoch)
         try:
@@ -154,7 +150,14 @@ class Preloader:
             return Result(did, self.config.preloader_poll_seconds)
         if everywhere:
             self._looked_everywhere_at = now
-        return Result(did + looked_at, 0 if more else self.config.preloader_poll_seconds)
+        return Result(did + looked_at + begun, 0 if more or begun else self.config.preloader_poll_seconds)
+
+    def _begin(self, epoch: int, everywhere: bool) -> int:
+        """Runs of DAGs that are due, and what backfills have room for; looked for each second, and while some are."""
+        begun = 0
+        if everywhere or self._dags_started:
+            begun = self._dags_started = self._dag_schedules.start_due(epoch)
+        return begun + (self._backfills.move_on(epoch) if everywhere else 0)
 
     def _restore(self, links: _Connections, epoch: int, everywhere: bool) -> None:
         """Fill what Redis does not hold: all of it for a new leader, a shard when its mark is gone."""
