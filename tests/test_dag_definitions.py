@@ -150,6 +150,25 @@ def test_tasks_of_other_tenants_do_not_exist(principal: Principal) -> None:
     assert not Dag.objects.filter(tenant_id=principal.tenant_id).exists()
 
 
+def test_what_a_node_asks_of_workers_and_places_goes_with_its_executions(principal: Principal) -> None:
+    asks = {"requires": ["gpu"], "concurrency": {"key": "c-{{ parameters.c }}", "limit": 2}, "parameters": {"c": 7}}
+    make_task(principal, name="load", **asks)
+    dag = make_dag(principal, node("a", **asks), {"id": "b", "task": "load"}, node("c"))
+    plan = planning.plan_of(dag)
+    assert plan.nodes[0].route_id == plan.nodes[1].route_id != 0
+    assert plan.nodes[0].concurrency_key == plan.nodes[1].concurrency_key
+    assert (plan.nodes[0].concurrency_key or "").endswith(":c-7")
+    assert (plan.nodes[2].route_id, plan.nodes[2].concurrency_key) == (0, None)
+    triggering.trigger_dag(principal=principal, dag_id=dag.id)
+    rows = Execution.objects.filter(tenant_id=principal.tenant_id).order_by("dag_node")
+    assert [(row.route_id, row.concurrency_key) for row in rows] == [
+        (n.route_id, n.concurrency_key) for n in plan.nodes
+    ]
+    with pytest.raises(InvalidInputs) as caught:
+        edit(principal, dag, nodes=[node("a", **{**asks, "parameters": {"c": "{{ run.parameters.c }}"}})])
+    assert [e.pointer for e in caught.value.errors] == ["/nodes/0/concurrency"]
+
+
 # ---- apply, names, standing ---------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from apps.definitions.schedule_input import Reader
 from apps.definitions.tasks import live_tasks
 from apps.definitions.validation import check_parameters
 from apps.executions import person_store
+from apps.executions.concurrency import key_of
 from apps.tenants import audit
 from apps.tenants.identity import new_uuid
 from apps.tenants.principal import Principal
@@ -169,6 +170,13 @@ def _read_parameters(of: Task | Dag, data: Mapping[str, Any], reader: Reader) ->
             run_parameters(of, given)
         except InvalidInputs as several:
             reader.errors += several.errors
+    else:
+        try:
+            key_of(of.concurrency, given, tenant_id=of.tenant_id.bytes)
+        except InvalidInputs as several:
+            reader.errors += [
+                InvalidInput(f"/parameters{e.pointer}", e.value, e.problem, e.legal) for e in several.errors
+            ]
 
 
 def _total(schedule: Schedule, start: datetime, end: datetime) -> int:

@@ -68,7 +68,9 @@ def _read_item(task: Task | Dag, item: Any, at: str, now: datetime, errors: list
     return Item(run_at, payload, key, concurrency_key, question)
 
 
-def _concurrency_key(task: Task, parameters: Any, found: list[InvalidInput]) -> str | None:
+def _concurrency_key(task: Task | Dag, parameters: Any, found: list[InvalidInput]) -> str | None:
+    if isinstance(task, Dag):
+        return None  # its nodes have keys of their own
     given = task.parameters if parameters is None else parameters
     try:
         return concurrency.key_of(task.concurrency, given, tenant_id=task.tenant_id.bytes)

@@ -17,6 +17,7 @@ from apps.definitions.models import Backfill, BackfillState, Dag, Task
 from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import plan_of
 from apps.executions import feed, ids, store
+from apps.executions.concurrency import key_of
 from apps.executions.dags.models import DagRun
 from apps.executions.dags.runs import start_run
 from apps.executions.dags.states import RunStatus
@@ -143,8 +144,9 @@ def _executions(backfill: Backfill, task: Task, nominals: list[datetime], now: d
         "priority": PRIORITY,
         "overlap": Overlap.ALLOW_ALL,
         "slot_key": None,
+        "concurrency_key": key_of(task.concurrency, _given(backfill, task), tenant_id=task.tenant_id.bytes),
     }
-    identities = ids.new_ids(map(ids.to_ms, moments))
+    identities = ids.new_ids(map(ids.to_ms, moments), of=task.id.bytes)
     payload = None if backfill.parameters is None else compact(backfill.parameters)
     rows = [
         NewExecution(
@@ -162,6 +164,10 @@ def _executions(backfill: Backfill, task: Task, nominals: list[datetime], now: d
     store.insert(postgres.raw(django_connection), rows)
     transaction.on_commit(lambda: feed.changed(task.tenant_id, identities))
     return [UUID(bytes=identity) for identity in identities]
+
+
+def _given(backfill: Backfill, task: Task) -> dict[str, Any]:
+    return task.parameters if backfill.parameters is None else backfill.parameters
 
 
 def _runs(backfill: Backfill, dag: Dag, nominals: list[datetime]) -> list[UUID]:

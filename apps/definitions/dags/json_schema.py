@@ -14,6 +14,7 @@ from apps.definitions.schedules import DST_FOLD, DST_GAP, MAX_EVERY_SECONDS, SPE
 from apps.definitions.timeouts import LONGEST_SECONDS
 from apps.executions import handler_spec
 from apps.executions.dags import conditions, references
+from apps.executions.labels import MOST as MOST_LABELS
 from apps.executions.retry import BACKOFFS, LARGEST_DELAY_SECONDS, MOST_ATTEMPTS, RetryPolicy
 
 IDENTIFIER = "https://chronoweb.invalid/dag.schema.json"
@@ -106,6 +107,8 @@ def _node() -> dict[str, Any]:
         },
         "parameters": _OBJECT,
         "idempotent": {"type": "boolean"},
+        "concurrency": _OBJECT,
+        "requires": {"type": "array", "items": _TEXT, "maxItems": MOST_LABELS},
     }
     properties = {name: _or_null(own[name]) if name in own else {} for name in nodes.FIELDS}
     return {

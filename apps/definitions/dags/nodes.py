@@ -11,6 +11,7 @@ from apps.definitions.schedules import Schedule
 from apps.definitions.validation import DEFAULTS as TASK_DEFAULTS
 from apps.definitions.validation import FIELDS as TASK_FIELDS
 from apps.definitions.validation import read_document
+from apps.executions.concurrency import key_of
 from apps.executions.dags import handler_references, references
 from apps.executions.dags.plan import NodeKind, TriggerRule
 from apps.executions.retry import RetryPolicy
@@ -115,6 +116,8 @@ class NodeReader:
             errors.append(InvalidInput("/task", name, "is no task", legal))
             return None
         stored["task"] = base["name"]
+        if not given:
+            errors += [InvalidInput("/task", name, e.problem, e.legal) for e in _key_of_references(base)]
         document = self._document(base["name"], given, base, errors) if given else None
         if document is not None:
             stored |= {field: document[field] for field in given}
@@ -139,6 +142,7 @@ class NodeReader:
         except InvalidInputs as several:
             errors += several.errors
             return None
+        errors += _key_of_references(document)
         errors += [
             InvalidInput(f"/handler{at}", f"{{{{ {expression} }}}}", problem, "a text without references")
             for at, expression, problem in handler_references.misplaced(document["handler"])
@@ -168,6 +172,16 @@ class NodeReader:
             "retry_policy": RetryPolicy(max_attempts=1).to_json(),
             "handler": {"type": "approval", **stored["approval"]},
         }
+
+
+def _key_of_references(document: Mapping[str, Any]) -> list[InvalidInput]:
+    """A place is taken when the node is released, before references are put in."""
+    key = key_of(document["concurrency"], document["parameters"], tenant_id=b"")
+    if key is None or "{{" not in key:
+        return []
+    problem = "has a key that depends on a reference, which has no value yet when the node waits for its place"
+    legal = "a key of parameters without references, or null"
+    return [InvalidInput("/concurrency", document["concurrency"], problem, legal)]
 
 
 def _identity(value: Any, errors: list[InvalidInput]) -> str | None:

@@ -1,12 +1,17 @@
 """From a DAG's rows to the plan of a run: what the ledger copies, so that later edits do not touch the run."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.definitions.dags import versions
-from apps.definitions.models import Dag, DagEdge, DagNode
+from apps.definitions.models import Dag, DagEdge, DagNode, Task
+from apps.definitions.plans import plan_of as task_plan_of
+from apps.executions import routes
+from apps.executions.concurrency import key_of
 from apps.executions.dags.plan import DagPlan, FailurePolicy, NodeKind, PlannedEdge, PlannedNode, TriggerRule
+from apps.executions.labels import required_by
 from apps.executions.models import TaskVersion
 from apps.executions.states import Overlap
 
@@ -20,13 +25,15 @@ class _Terms(NamedTuple):
     priority: int
     max_attempts: int
     queue_seconds: int | None
+    route_id: int
+    concurrency_key: str | None
 
 
 def plan_of(dag: Dag, *, priority: int | None = None) -> DagPlan:
     """The plan of a run that starts now, in a transaction. priority: instead of each node's own, for backfills."""
     rows = list(DagNode.objects.filter(dag=dag).select_related("task").order_by("position"))
     _follow_tasks(dag, rows)
-    terms = _own_terms([row.version_id for row in rows if row.version_id is not None])
+    terms = _own_terms(dag, [row.version_id for row in rows if row.version_id is not None])
     positions = {row.id: position for position, row in enumerate(rows)}
     edges = DagEdge.objects.filter(dag=dag).values_list("parent_id", "child_id", "condition")
     return DagPlan(
@@ -54,10 +61,25 @@ def _follow_tasks(dag: Dag, rows: Sequence[DagNode]) -> None:
     DagNode.objects.bulk_update(stale, ["version_id", "based_on"], batch_size=_ROWS)
 
 
-def _own_terms(version_ids: Sequence[int]) -> dict[int, _Terms]:
-    fields = ("definition__priority", "definition__retry_policy__max_attempts", "definition__timeouts__queue_seconds")
-    found = TaskVersion.objects.filter(id__in=version_ids).values_list("id", *fields)
-    return {identity: _Terms(*rest) for identity, *rest in found}
+def _own_terms(dag: Dag, version_ids: Sequence[int]) -> dict[int, _Terms]:
+    route_of = cache(lambda labels: routes.route_of(labels))
+    found = TaskVersion.objects.filter(id__in=version_ids).values_list("id", "definition")
+    return {
+        identity: _Terms(
+            definition["priority"],
+            definition["retry_policy"]["max_attempts"],
+            definition["timeouts"].get("queue_seconds"),
+            route_of(tuple(required_by(definition))),
+            key_of(definition["concurrency"], definition["parameters"], tenant_id=dag.tenant_id.bytes),
+        )
+        for identity, definition in found.iterator()
+    }
+
+
+def _task_terms(task: Task) -> _Terms:
+    shared = task_plan_of(task)
+    names = ("priority", "max_attempts", "queue_seconds", "route_id", "concurrency_key")
+    return _Terms(*(shared[name] for name in names))
 
 
 def _node(position: int, row: DagNode, terms: Mapping[int, _Terms], priority: int | None) -> PlannedNode:
@@ -65,7 +87,7 @@ def _node(position: int, row: DagNode, terms: Mapping[int, _Terms], priority: in
     if version_id is None:
         assert task is not None  # a constraint of the table
         version_id = task.version_id
-        own = _Terms(task.priority, task.retry_policy["max_attempts"], task.timeouts.get("queue_seconds"))
+        own = _task_terms(task)
     else:
         own = terms[version_id]
     definition = row.definition
@@ -81,6 +103,8 @@ def _node(position: int, row: DagNode, terms: Mapping[int, _Terms], priority: in
         kind=kind_of(definition),
         map_over=definition.get("map_over"),
         approval=_approval(definition),
+        route_id=own.route_id,
+        concurrency_key=own.concurrency_key,
     )
 
 

@@ -82,6 +82,8 @@ class RunNode(models.Model):
     parents = ArrayField(models.IntegerField(), help_text="positions of the nodes right before it")
     map_over = models.TextField(null=True)
     approval = models.JSONField(null=True)
+    route_id = models.IntegerField(default=0, db_default=0, help_text="which labels its worker must carry; 0: none")
+    concurrency_key = models.TextField(null=True, help_text="under which it takes a place; NULL: without limit")
     error = models.JSONField(null=True, help_text="why it ended without running, or what a person noted")
 
     class Meta:

@@ -57,7 +57,7 @@ class PlannedNode:
     task_id: the task it refers to, or the id of the DAG's node for an inline one. version_id: the task version with
     its handler, configuration, retry policy and timeouts. queue_seconds: None means for ever. map_over: where the list
     of a MAPPED node is, such as "classify.result.items". approval: timeout_seconds (None: none), default ("approve",
-    "reject", None: it fails) and message of an APPROVAL node.
+    "reject", None: it fails) and message of an APPROVAL node. route_id: which labels its worker must carry.
     """
 
     index: int
@@ -71,6 +71,8 @@ class PlannedNode:
     kind: NodeKind
     map_over: str | None
     approval: Mapping[str, Any] | None
+    route_id: int = 0
+    concurrency_key: str | None = None
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,10 @@ def _copy(connection: psycopg.Connection, plan: DagPlan, run: bytes) -> None:
             "parents": texts([f"{{{','.join(map(str, parents[n.index]))}}}".encode() for n in nodes]),
             "map_over": texts([None if n.map_over is None else n.map_over.encode() for n in nodes]),
             "approvals": texts([_document(n.approval) for n in nodes]),
+            "routes": int8s([n.route_id for n in nodes]),
+            "concurrency_keys": texts(
+                [None if n.concurrency_key is None else n.concurrency_key.encode() for n in nodes]
+            ),
         },
     )
     if plan.edges:

@@ -16,12 +16,14 @@ SELECT id FROM {dag_runs} WHERE dag_id = %(dag)s AND idempotency_key = %(key)s A
 -- name: insert_nodes
 -- The nodes of a run: all that they need is copied, so later edits of the DAG or its tasks do not touch the run.
 INSERT INTO {run_nodes} (scheduled_at, run_id, node, node_id, task_id, version_id, kind, rule, priority, max_attempts,
-    queue_seconds, open, parents, map_over, approval)
+    queue_seconds, open, parents, map_over, approval, route_id, concurrency_key)
 SELECT %(scheduled)s, %(run)s::uuid, v.node, v.node_id, v.task_id, v.version_id, v.kind, v.rule, v.priority,
-    v.max_attempts, v.queue_seconds, cardinality(v.parents::int[]), v.parents::int[], v.map_over, v.approval::jsonb
+    v.max_attempts, v.queue_seconds, cardinality(v.parents::int[]), v.parents::int[], v.map_over, v.approval::jsonb,
+    v.route_id, v.concurrency_key
 FROM unnest(%(nodes)s, %(names)s, %(tasks)s, %(versions)s, %(kinds)s, %(rules)s, %(priorities)s, %(max_attempts)s,
-    %(queue_seconds)s, %(parents)s, %(map_over)s, %(approvals)s)
-    v(node, node_id, task_id, version_id, kind, rule, priority, max_attempts, queue_seconds, parents, map_over, approval)
+    %(queue_seconds)s, %(parents)s, %(map_over)s, %(approvals)s, %(routes)s, %(concurrency_keys)s)
+    v(node, node_id, task_id, version_id, kind, rule, priority, max_attempts, queue_seconds, parents, map_over, approval,
+      route_id, concurrency_key)
 
 -- name: insert_edges
 INSERT INTO {task_dependencies} (scheduled_at, run_id, parent, child, condition)

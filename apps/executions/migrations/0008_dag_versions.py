@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("executions", "0004_dag_runs"),
+        ("executions", "0007_dag_runs"),
         ("tenants", "0002_webhook_secret"),
     ]
 

@@ -7,7 +7,7 @@ import apps.tenants.identity
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("definitions", "0003_task_idempotent"),
+        ("definitions", "0005_task_requires"),
         ("tenants", "0002_webhook_secret"),
     ]
 
