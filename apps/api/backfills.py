@@ -52,8 +52,9 @@ class BackfillDag(_Begin):
 
 
 class Backfills(ApiView):
+    query_parameters = ("task_id", "dag_id", "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, ("task_id", "dag_id", "limit", "cursor"))
         page = page_request(request, filters=("task_id", "dag_id"))
         rows = backfills.backfills(principal(request))
         for name in ("task_id", "dag_id"):

@@ -28,8 +28,9 @@ def _shown(request: Request, dag: Dag, *, status: int = 200) -> Response:
 
 
 class Dags(ApiView):
+    query_parameters = (*FILTERS, "limit", "cursor")
+
     def get(self, request: Request) -> Response:
-        queries.refuse_unknown(request, (*FILTERS, "limit", "cursor"))
         page = page_request(request, filters=FILTERS)
         rows = selectors.dags(
             principal(request),
@@ -118,8 +119,9 @@ class TriggerDag(ApiView):
 class DagVersions(ApiView):
     """Newest first; `?before=12` goes on below version 12."""
 
+    query_parameters = ("limit", "before")
+
     def get(self, request: Request, dag_id: UUID) -> Response:
-        queries.refuse_unknown(request, ("limit", "before"))
         rows = selectors.versions(principal(request), dag_id)
         limit = _number(request, "limit", default=50, largest=200)
         if (before := _number(request, "before")) is not None:
@@ -130,8 +132,9 @@ class DagVersions(ApiView):
 class DagVersion(ApiView):
     """One version's document; `?compare=3` adds what has changed since version 3."""
 
+    query_parameters = ("compare",)
+
     def get(self, request: Request, dag_id: UUID, number: int) -> Response:
-        queries.refuse_unknown(request, ("compare",))
         role = principal(request).role
         row = selectors.version(principal(request), dag_id, number)
         shown = shown_as.version(row, role=role)
