@@ -72,15 +72,15 @@ WITH l AS (
     UPDATE {executions} e SET status = {CANCELLED}, cancel_requested_at = clock_timestamp(),
         finished_at = clock_timestamp(), wake_at = NULL, version = e.version + 1
     FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.token, l.status AS was, l.attempt, l.run_at,
-        l.started_at, l.worker_id
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.concurrency_key, e.token, l.status AS was, l.attempt,
+        l.run_at, l.started_at, l.worker_id
 ), o AS (
     DELETE FROM outstanding o USING u WHERE o.execution_id = u.id AND u.was = {DISPATCHED}
 ), s AS (
-    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id
+    DELETE FROM slots s USING u WHERE s.key IN (u.slot_key, u.concurrency_key) AND s.execution_id = u.id
 ), w AS (
     DELETE FROM slot_waiters w USING u
-    WHERE w.key = u.slot_key AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
+    WHERE w.key IN (u.slot_key, u.concurrency_key) AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
 ), d AS (
     DELETE FROM dead_letters d USING u WHERE d.execution_id = u.id
 ), a AS (

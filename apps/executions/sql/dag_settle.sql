@@ -207,12 +207,14 @@ WITH l AS (
         wake_at = NULL,
         version = e.version + 1
     FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
-    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.status, e.token
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.slot_key, e.concurrency_key, e.status, e.token
 ), w AS (
     DELETE FROM slot_waiters w USING u
-    WHERE w.key = u.slot_key AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id AND u.status = {CANCELLED}
+    WHERE w.key IN (u.slot_key, u.concurrency_key) AND w.scheduled_at = u.scheduled_at AND w.execution_id = u.id
+      AND u.status = {CANCELLED}
 ), s AS (
-    DELETE FROM slots s USING u WHERE s.key = u.slot_key AND s.execution_id = u.id AND u.status = {CANCELLED}
+    DELETE FROM slots s USING u
+    WHERE s.key IN (u.slot_key, u.concurrency_key) AND s.execution_id = u.id AND u.status = {CANCELLED}
 ), x AS (
     INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, target, token, actor, reason)
     SELECT scheduled_at, id, tenant_id, status, token, %(actor)s, %(reason)s FROM u
