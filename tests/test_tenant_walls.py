@@ -26,6 +26,7 @@ from apps.definitions import backfills
 from apps.definitions.dags import making
 from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Backfill, Dag
+from apps.executions import feed
 from apps.executions.models import CircuitBreaker, Execution
 from apps.executions.states import Status
 from apps.tenants import keys, secret_store
@@ -80,6 +81,13 @@ class World:
         own = (self.tenant.id, self.tenant.slug, self.execution.id, self.execution.task_id, self.key.id)
         ids = (*own, self.dag.id, self.run, self.backfill.id)
         return [str(mark) for mark in (*ids, self.key.prefix, self.member.username, SECRET, "of-the-others")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _feed_ends_with_the_module() -> Iterator[None]:
+    """A socket that opens listens on a connection of its own."""
+    yield
+    feed.close()
 
 
 SECRET = "FOREIGN_SECRET"

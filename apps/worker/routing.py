@@ -175,8 +175,6 @@ class Router:
             job = self._unrouted.popleft()
             if job.assignment.timeout_seconds <= 0:
                 self._refuse(job, Outcome.TIMED_OUT, limits.no_time_left(job.assignment))
-            elif job.assignment.problem is not None:
-                self._refuse(job, Outcome.FAILED, dict(job.assignment.problem))
             elif job.assignment.handler.get("type") != "python":
                 self._for_worker[job.assignment.class_index].append(job)
             elif isolations is None:
