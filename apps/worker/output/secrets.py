@@ -13,6 +13,7 @@ def own_secrets(addresses: Addresses) -> frozenset[str]:
     variables = {
         **os.environ,
         "SECRET_KEY": settings.SECRET_KEY,
+        **{f"SECRET_ENCRYPTION_KEY_{n}": key for n, key in enumerate(settings.SECRET_ENCRYPTION_KEYS)},
         "database": addresses.database_url,
         "direct": addresses.database_direct_url,
         "redis": addresses.redis_url,
