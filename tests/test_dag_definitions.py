@@ -169,6 +169,13 @@ def test_what_a_node_asks_of_workers_and_places_goes_with_its_executions(princip
     assert [e.pointer for e in caught.value.errors] == ["/nodes/0/concurrency"]
 
 
+def test_secrets_that_inline_nodes_name_must_be_there(principal: Principal) -> None:
+    handler = {"type": "command", "argv": ["x"], "environment": {"TOKEN": {"secret": "NOBODY_MADE_IT"}}}
+    with pytest.raises(InvalidInputs) as caught:
+        making.apply(principal=principal, data={"dag": "d", "tasks": [{"id": "a", "handler": handler}]}, dry_run=True)
+    assert [e.pointer for e in caught.value.errors] == ["/tasks/0/handler/environment/TOKEN/secret"]
+
+
 # ---- apply, names, standing ---------------------------------------------------------------------------------------
 
 

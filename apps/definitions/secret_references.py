@@ -12,18 +12,23 @@ from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 def check_secrets(handler: Mapping[str, Any], tenant_id: UUID) -> None:
     """Raise InvalidInputs, naming each secret that the tenant does not have. handler: one that passed the checks."""
-    found = list(references(handler))
-    missing = secret_store.unknown(tenant_id, {reference.name for reference in found})
-    if missing:
-        raise InvalidInputs(
-            [
-                InvalidInput(
-                    f"/handler/{reference.part}/{json_values.escape(reference.key)}/secret",
-                    reference.name,
-                    f"names no secret of this tenant: {reference.name}",
-                    "a name that GET /api/v1/secrets lists; POST it there first",
-                )
-                for reference in found
-                if reference.name in missing
-            ]
+    if errors := missing_secrets({"/handler": handler}, tenant_id):
+        raise InvalidInputs(errors)
+
+
+def missing_secrets(handlers: Mapping[str, Mapping[str, Any]], tenant_id: UUID) -> list[InvalidInput]:
+    """The same for handlers by their pointers, asked at once."""
+    found = [(pointer, reference) for pointer, handler in handlers.items() for reference in references(handler)]
+    if not found:
+        return []
+    missing = secret_store.unknown(tenant_id, {reference.name for _, reference in found})
+    return [
+        InvalidInput(
+            f"{pointer}/{reference.part}/{json_values.escape(reference.key)}/secret",
+            reference.name,
+            f"names no secret of this tenant: {reference.name}",
+            "a name that GET /api/v1/secrets lists; POST it there first",
         )
+        for pointer, reference in found
+        if reference.name in missing
+    ]

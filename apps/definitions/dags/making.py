@@ -17,6 +17,7 @@ from apps.definitions.edits import VersionMismatch, refire_at
 from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule
 from apps.definitions.scheduling import first_fire_at, jitter_ms
+from apps.definitions.secret_references import missing_secrets
 from apps.definitions.tasks import live_tasks
 from apps.definitions.versions import document_of as task_document_of
 from apps.executions import person_store
@@ -26,7 +27,7 @@ from apps.tenants.identity import new_uuid
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
 from chronoweb.runtime import postgres, wakeup
-from chronoweb.runtime.errors import Conflict
+from chronoweb.runtime.errors import Conflict, InvalidInputs
 
 
 @dataclass
@@ -69,7 +70,8 @@ def create_dag(*, principal: Principal, data: Any) -> Dag:
     Raises InvalidInputs with every error, Conflict (extra: existing_id) when the name is taken.
     """
     now, tasks = _now(), TasksOf(principal)
-    return _create(principal, read_dag(data, now=now, find_tasks=tasks), tasks.found, now)
+    document = _read(principal, data, now, tasks, None)
+    return _create(principal, document, tasks.found, now)
 
 
 @transaction.atomic
@@ -87,7 +89,7 @@ def update_dag(
     before = document_of(dag)
     given = {**before, **_own_words(data)} if partial and isinstance(data, Mapping) else data
     now, tasks = _now(), TasksOf(principal)
-    document = read_dag(given, now=now, find_tasks=tasks, before=before)
+    document = _read(principal, given, now, tasks, before)
     _update(principal, dag, document, tasks.found, before, now)
     return dag
 
@@ -103,7 +105,7 @@ def apply(*, principal: Principal, data: Any, dry_run: bool = False) -> Applied:
     named = scoped(live_dags(), principal).filter(name=name.strip() if isinstance(name, str) else None)
     dag = named.select_for_update().first()
     before = None if dag is None else document_of(dag)
-    document = read_dag(data, now=now, find_tasks=tasks, before=before)
+    document = _read(principal, data, now, tasks, before)
     found = differences(before, document.values)
     if dry_run:
         return Applied(dag, 1 if dag is None else dag.version + bool(found), found)
@@ -134,6 +136,22 @@ def record(principal: Principal, dag: Dag, action: str, **detail: object) -> Non
         target_id=dag.id,
         detail=detail,
     )
+
+
+def _read(
+    principal: Principal, data: Any, now: datetime, tasks: TasksOf, before: Mapping[str, Any] | None
+) -> DagDocument:
+    """The document, and that its inline nodes name secrets which exist."""
+    document = read_dag(data, now=now, find_tasks=tasks, before=before)
+    listed = "tasks" if "tasks" in data else "nodes"
+    handlers = {
+        f"/{listed}/{position}/handler": node.stored["handler"]
+        for position, node in enumerate(document.nodes)
+        if "handler" in node.stored
+    }
+    if errors := missing_secrets(handlers, principal.tenant_id):
+        raise InvalidInputs(errors)
+    return document
 
 
 def _create(principal: Principal, document: DagDocument, tasks: Mapping[str, Task], now: datetime) -> Dag:
