@@ -10,6 +10,7 @@ from apps.definitions import backfills, services
 from apps.definitions.dags import making
 from apps.definitions.models import Backfill, Dag, Task
 from apps.definitions.occurrences import Schedule
+from apps.executions import services as execution_services
 from apps.executions.dags.models import DagRun
 from apps.executions.dags.states import RunStatus
 from apps.executions.models import Execution, Lease
@@ -84,14 +85,34 @@ def test_a_range_is_run_a_few_at_a_time_each_once(
     assert mover.move_on(EPOCH) == 0
 
 
-def test_one_that_is_stopped_makes_nothing_more(principal: Principal, mover: Backfills) -> None:
+def test_one_that_is_stopped_makes_nothing_more_and_what_waits_is_cancelled(
+    principal: Principal, mover: Backfills
+) -> None:
+    """500 asked for, stopped at 50: none waits for ever, what runs goes on, one of the cancelled can be run anew."""
     task = make_task(principal, schedule=EACH_MINUTE)
-    backfill = begin(principal, task, at_once=2)
+    backfill = begin(principal, task, minutes=500, at_once=50)
     mover.move_on(EPOCH)
+    first, *rest = rows_of(task)
+    Execution.objects.filter(id=first.id).update(status=Status.RUNNING, wake_at=None)
+    for _ in range(2):
+        backfills.stop_backfill(principal=principal, backfill_id=backfill.id)
+    mover.move_on(EPOCH)
+    states = {row.id: row.status for row in rows_of(task)}
+    assert states == {first.id: Status.RUNNING, **{row.id: Status.CANCELLED for row in rest}}
+    again = execution_services.retry(principal=principal, execution_id=rest[0].id)
+    assert Execution.objects.get(id=again).status == Status.SCHEDULED
+
+
+def test_runs_of_a_stopped_backfill_that_have_not_begun_are_cancelled(principal: Principal, mover: Backfills) -> None:
+    data = {"name": "d", "nodes": [{"id": "a", "handler": "demo.noop"}], "schedule": EACH_MINUTE}
+    dag = making.create_dag(principal=principal, data=data)
+    backfill = begin(principal, dag, at_once=2)
+    mover.move_on(EPOCH)
+    begun, other = DagRun.objects.filter(dag_id=dag.id).order_by("id")
+    Execution.objects.filter(dag_run_id=begun.id).update(status=Status.RUNNING, wake_at=None)
     backfills.stop_backfill(principal=principal, backfill_id=backfill.id)
-    complete(task, 2)
-    mover.move_on(EPOCH)
-    assert len(rows_of(task)) == 2
+    states = dict(DagRun.objects.filter(dag_id=dag.id).values_list("id", "status"))
+    assert states == {begun.id: RunStatus.RUNNING, other.id: RunStatus.CANCELLED}
 
 
 def test_dead_letters_make_room_too(principal: Principal, mover: Backfills) -> None:

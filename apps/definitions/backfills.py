@@ -26,6 +26,11 @@ from apps.definitions.tasks import live_tasks
 from apps.definitions.validation import check_parameters
 from apps.executions import person_store
 from apps.executions.concurrency import key_of
+from apps.executions.dags import operations
+from apps.executions.dags.models import DagRun
+from apps.executions.dags.states import RunStatus
+from apps.executions.models import Execution
+from apps.executions.states import Status
 from apps.tenants import audit
 from apps.tenants.identity import new_uuid
 from apps.tenants.principal import Principal
@@ -42,6 +47,8 @@ PRIORITY = 10
 """Of what a backfill makes: the least urgent there is."""
 
 _TICK = timedelta(microseconds=1)
+_WAITING = frozenset({Status.SCHEDULED, Status.PRELOADED})
+_STOPPED = "its backfill was stopped"
 
 
 @dataclass(frozen=True)
@@ -124,16 +131,40 @@ def start_backfill(*, principal: Principal, of: Task | Dag, request: Request) ->
     return backfill
 
 
-@transaction.atomic
 def stop_backfill(*, principal: Principal, backfill_id: UUID) -> Backfill:
-    """Make nothing more of it; what has been made goes on. Nothing happens to one that has ended. Raises NotFound."""
-    backfill = scoped_get(Backfill.objects.select_for_update(), principal, what="backfill", id=backfill_id)
-    if backfill.state == BackfillState.RUNNING:
-        backfill.state = BackfillState.STOPPED
-        backfill.ended_at = person_store.database_now(postgres.raw(django_connection))
-        backfill.save(update_fields=["state", "ended_at"])
-        _record(principal, backfill, "backfill.stop", made=backfill.made)
+    """Make nothing more of it, and cancel what waits still; what has begun goes on to its end.
+
+    Repeating it changes nothing; nor does it for one that has finished. Raises NotFound.
+    """
+    with transaction.atomic():
+        backfill = scoped_get(Backfill.objects.select_for_update(), principal, what="backfill", id=backfill_id)
+        if backfill.state == BackfillState.RUNNING:
+            backfill.state = BackfillState.STOPPED
+            backfill.ended_at = person_store.database_now(postgres.raw(django_connection))
+            backfill.save(update_fields=["state", "ended_at"])
+            _record(principal, backfill, "backfill.stop", made=backfill.made)
+    # In transactions of their own, as locks are taken in the order of executions. Whoever dies here stops it again.
+    if backfill.state == BackfillState.STOPPED:
+        _cancel_waiting(principal, backfill)
     return backfill
+
+
+def _cancel_waiting(principal: Principal, backfill: Backfill) -> None:
+    if backfill.dag_id is not None:
+        begun = Execution.objects.filter(dag_run_id__in=backfill.under_way).exclude(status__in=_WAITING)
+        still = DagRun.objects.filter(id__in=backfill.under_way, status=RunStatus.RUNNING)
+        for run_id in still.exclude(id__in=begun.values("dag_run_id")).order_by("id").values_list("id", flat=True):
+            operations.cancel_run(principal=principal, run_id=run_id, reason=_STOPPED)
+        return
+    connection = postgres.raw(django_connection)
+    with transaction.atomic():
+        locked = [
+            person_store.lock_one(connection, identity=identity, tenant_id=principal.tenant_id)
+            for identity in sorted(backfill.under_way)
+        ]
+        waiting = [row for row in locked if row is not None and row.status in _WAITING]
+        moves = [person_store.Move(row, Status.CANCELLED, reason=_STOPPED) for row in waiting]
+        person_store.move(connection, moves, actor=principal.actor)
 
 
 def backfills(principal: Principal) -> QuerySet[Backfill]:

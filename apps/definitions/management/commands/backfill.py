@@ -32,7 +32,7 @@ class Command(BaseCommand):
         start.add_argument("--order", choices=backfills.ORDERS, default=backfills.ORDERS[0])
         start.add_argument("--dry-run", action="store_true", help="list the occurrences and make nothing")
         listing = verbs.add_parser("list", help="backfills, newest first")
-        stop = verbs.add_parser("stop", help="make nothing more of one; what has been made goes on")
+        stop = verbs.add_parser("stop", help="make nothing more of one and cancel what waits; what has begun goes on")
         stop.add_argument("id", type=UUID, metavar="ID")
         for each in (start, listing, stop):
             add_tenant_option(each)
