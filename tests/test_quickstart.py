@@ -2,10 +2,12 @@
 
 import os
 import re
+import shlex
 import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -122,8 +124,17 @@ def test_the_tour_of_the_readme_works_when_pasted(running: Started, tmp_path: Pa
     blocks = re.findall(r"```sh\n(.*?)```", tour, re.DOTALL)
     assert len(blocks) > 5
     (tmp_path / "var").symlink_to(running.data_dir)
+    for name in ("manage.py", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    environment = bare_environment(CHRONOWEB_DATA_DIR=str(running.data_dir))
     shell = ["bash", "-euo", "pipefail", "-c", "".join(blocks)]
-    result = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(
+        shell, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     for text in ('"2027-03-28T01:00:00Z"', '"status": "completed"', '"hello night"', '"paused_at": "2'):
         assert text in result.stdout

@@ -1,19 +1,16 @@
 """Secrets do not come back: their values are found in what an attempt returned or raised, and replaced. Pure.
 
 Found are a value as it is, line by line, in JSON, in a URL and in Base64, and what a cut has left of it at either end
-of a text. Values of fewer than `LEAST` characters are not looked for: replacing every `1` would hide nothing.
+of a text. Values of few characters are not looked for (apps/logs/masking.py).
 """
 
-import base64
 import json
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus
 
-MASK = "***"
-LEAST = 4
+from apps.logs.masking import LEAST_CHARACTERS, MASK, forms
+
 _LEAST_AT_EDGE = 6
 _LONGEST_AT_EDGE = 4096
 
@@ -53,25 +50,6 @@ def _text(values: tuple[str, ...], text: str) -> str:
 
 @lru_cache(maxsize=512)
 def _pattern(values: tuple[str, ...]) -> re.Pattern[str] | None:
-    forms = {form for value in values for form in _forms(value) if len(form) >= LEAST}
-    ordered = sorted(forms, key=lambda form: (-len(form), form))
+    known = {form for value in values for form in forms(value) if len(form) >= LEAST_CHARACTERS}
+    ordered = sorted(known, key=lambda form: (-len(form), form))
     return re.compile("|".join(map(re.escape, ordered))) if ordered else None
-
-
-def _forms(value: str) -> Iterator[str]:
-    if len(value) < LEAST:
-        return
-    for part in {value, *(line.strip() for line in value.splitlines())}:
-        if len(part) >= LEAST:
-            yield from (part, json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1])
-            yield from (quote(part, safe=""), quote(part), quote_plus(part))
-    yield from _in_base64(value.encode())
-
-
-def _in_base64(raw: bytes) -> Iterator[str]:
-    """The part of its Base64 that is the same whatever stands before and after it, for each place that it may have."""
-    for before in range(3):
-        text = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
-        inner = text[-(-before * 4 // 3) : (before + len(raw)) * 4 // 3]
-        if len(inner) >= _LEAST_AT_EDGE:
-            yield from (inner, inner.replace("+", "-").replace("/", "_"))

@@ -68,7 +68,7 @@ WHERE role = ANY(%(roles)s::text[]) AND holder = %(holder)s
 INSERT INTO workers (state, host, process_id, slots, started_at, heartbeat_at, lease_expires_at, cpu_percent,
     memory_bytes, active, completed_last_minute, errors_last_minute, class_slots, class_used, labels, tenant_id)
 VALUES ('active', %(host)s, %(process_id)s, %(slots)s, clock_timestamp(), clock_timestamp(),
-    clock_timestamp() + %(lease)s * interval '1 second', 0, 0, 0, 0, 0, %(class_slots)s::int[], '{}',
+    clock_timestamp() + %(lease)s * interval '1 second', 0, 0, 0, 0, 0, %(class_slots)s::int[], ARRAY[]::int[],
     %(labels)s::text[], %(tenant)s)
 RETURNING id
 
