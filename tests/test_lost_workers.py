@@ -90,3 +90,13 @@ def test_one_is_given_up_for_one_reason() -> None:
     lost(judge, [row(1, lock_held=False)], 1.0)
     assert lost(judge, [row(1, lock_held=False, lease_over=True)], 4.0) == {1: "its session is gone"}
     assert lost(judge, [], 5.0) == {}
+
+
+def test_sessions_that_end_together_need_not_be_seen_to_end_in_one_look() -> None:
+    judge = LostWorkers(2.0)
+    lost(judge, [row(n) for n in range(3)], 0.0)
+    lost(judge, [row(n, lock_held=n == 2) for n in range(3)], 1.0)
+    gone = [row(n, lock_held=False) for n in range(3)]
+    lost(judge, gone, 1.3)
+    for now in (3.0, 3.3, 10.0):
+        assert lost(judge, gone, now) == {}

@@ -12,6 +12,8 @@ from apps.executions.rows import WorkerRow
 
 _AT_ONCE_LEAST = 2
 _AT_ONCE_SHARE = 0.2
+_AT_ONCE_SECONDS = 0.5
+"""Sessions that end together are not seen to end in the same instant."""
 
 
 @dataclass
@@ -38,7 +40,8 @@ class LostWorkers:
             self._postmaster_start = rows[0].postmaster_start
         self._seen = {row.id: self._seen[row.id] for row in rows if row.id in self._seen}
         silent = [row for row in rows if self._is_lock_gone(row, now)]
-        massacre = len(silent) > max(_AT_ONCE_LEAST, _AT_ONCE_SHARE * len(rows))
+        at_once = [row for row in rows if self._is_lock_gone(row, now + min(_AT_ONCE_SECONDS, self.lock_lost_seconds))]
+        massacre = len(at_once) > max(_AT_ONCE_LEAST, _AT_ONCE_SHARE * len(rows))
         lost = [] if massacre else [(row, "its session is gone") for row in silent]
         expired = [row for row in rows if row.lease_over and all(row.id != found.id for found, _ in lost)]
         return lost + [(row, "its lease has run out") for row in expired]
