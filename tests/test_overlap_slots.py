@@ -120,7 +120,7 @@ def test_a_retry_keeps_its_slot_and_goes_again(ledger: Ledger) -> None:
 @pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.BUFFER_ONE, Overlap.BUFFER_ALL])
 def test_a_retry_goes_before_an_older_rival_of_the_same_batch(ledger: Ledger, overlap: Overlap) -> None:
     """It holds the slot: were it judged second, it would be skipped, or wait for itself, and never let go."""
-    [older] = add(ledger, overlap, due_in_ms=-30_000)
+    [older] = add(ledger, overlap, due_in_ms=-1000)
     retrying = holder(ledger, overlap, Status.RETRYING)
     preloaded(ledger, retrying)
     other = Status.SKIPPED if overlap is Overlap.SKIP else Status.SCHEDULED

@@ -29,14 +29,15 @@ def today(connection: psycopg.Connection) -> int:
 
 def test_a_migrated_database_has_its_days(keeper: psycopg.Connection) -> None:
     now = today(keeper)
-    assert set(range(now - 7, now + 15)) <= partitions.existing_days(keeper)
+    # It may have been migrated a moment before midnight.
+    assert set(range(now - 7, now + 14)) <= partitions.existing_days(keeper)
 
 
 def test_keeping_makes_what_is_missing_and_nothing_twice(keeper: psycopg.Connection) -> None:
     config = Config(partition_days_ahead=17, partition_days_back=9)
     now = today(keeper)
     made = partitions.keep(keeper, config)
-    assert set(made) >= {now - 9, now - 8, now + 16, now + 17}
+    assert set(made) >= {now - 9, now + 16, now + 17}
     assert partitions.keep(keeper, config) == []
     assert set(range(now - 9, now + 18)) <= partitions.existing_days(keeper)
 
