@@ -48,6 +48,8 @@ def everything(rig: Rig) -> None:
 def restarted_with_running(rig: Rig, postgres: PostgresServer, count: int, seconds: float) -> None:
     rig.environment["CHRONOWEB_WORKER_SLOTS"] = str(count)
     everything(rig)
+    rig.start("worker")  # a class may use but a part of each worker's slots
+    rig.wait_workers(2)
     rig.ledger.define(handler={"type": "python", "name": "playground.wait"}, seconds=seconds)
     identities = rig.due(count)
     eventually(lambda: rig.counted(identities)[Status.RUNNING] == count, seconds=START_SECONDS)
