@@ -295,9 +295,11 @@ SELECT pg_advisory_xact_lock(%(class)s, o) FROM (SELECT unnest(%(objects)s::int[
 SELECT tenant_id, count(*) FROM outstanding WHERE tenant_id = ANY(%(tenants)s::uuid[]) GROUP BY tenant_id
 
 -- name: limited_tenants
--- Tenants that differ from the plain ones: their weight and limits, and what they have outstanding.
+-- Tenants that differ from the plain ones: their weight and limits, and what they have outstanding, which is counted for
+-- all of them at once: one look through it, however many tenants there are.
+WITH o AS MATERIALIZED (SELECT tenant_id, count(*) AS n FROM outstanding GROUP BY tenant_id)
 SELECT t.id, t.weight, t.max_concurrent_workers, t.rate_limit_rps,
-    (SELECT count(*) FROM outstanding o WHERE o.tenant_id = t.id)
+    coalesce((SELECT o.n FROM o WHERE o.tenant_id = t.id), 0)
 FROM tenants t
 WHERE t.weight <> %(plain)s OR t.max_concurrent_workers IS NOT NULL OR t.rate_limit_rps IS NOT NULL
 
