@@ -20,7 +20,7 @@ from apps.quickstart.chaos.ledger import Row, Tried
 from apps.quickstart.chaos.workload import LOADS, Load
 from tests.quickstart_tools import ROOT, bare_environment
 
-SHORT = ("--minutes", "0.7", "--faults-per-minute", "42", "--rate", "100", "--seed", "7")
+SHORT = ("--minutes", "0.5", "--faults-per-minute", "44", "--rate", "100", "--seed", "7")
 
 
 def chaos(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
@@ -58,7 +58,7 @@ def test_one_bag_holds_every_kind(transport: str) -> None:
 
 def test_the_command_prints_the_plan_and_starts_nothing() -> None:
     told = chaos("--plan", *SHORT, seconds=60)
-    faults = plan.plan(seed=7, seconds=0.7 * 60, per_minute=42, transport="redis")
+    faults = plan.plan(seed=7, seconds=0.5 * 60, per_minute=44, transport="redis")
     assert told.stdout.splitlines() == [fault.line() for fault in faults]
 
 
@@ -189,10 +189,10 @@ def test_under_attack_nothing_is_lost_and_nothing_committed_twice(tmp_path: Path
     assert told == json.loads((tmp_path / "audit.json").read_text())
     assert told["clean"]
     assert not any(told["broken"].values())
-    assert told["accepted"] >= 1500
+    assert told["accepted"] >= 1200
     assert told["effects"] >= told["by_status"]["completed"]
-    assert told["faults"]["total"] + sum(told["faults_missed"].values()) >= 25
-    assert told["faults"]["total"] >= 20
+    assert told["faults"]["total"] + sum(told["faults_missed"].values()) >= 22
+    assert told["faults"]["total"] >= 18
 
 
 @pytest.mark.drill

@@ -149,7 +149,8 @@ def test_a_second_start_in_the_same_folder_names_the_first(running: Started) -> 
     assert f"in use by the running process {running.process.pid}" in result.stderr
 
 
-def test_ctrl_c_stops_all_and_the_next_start_finds_what_was(start: Callable[..., Started]) -> None:
+def test_what_stopped_is_found_by_the_next_start_after_ctrl_c_and_after_a_kill(start: Callable[..., Started]) -> None:
+    """After the kill on another port, too: the task that calls the web process follows it."""
     first = start().wait_until_running()
     kept = first.credentials
     seen = first.execution_of("every-5-seconds", seconds=15, that=lambda e: e["status"] == "completed")
@@ -165,22 +166,16 @@ def test_ctrl_c_stops_all_and_the_next_start_finds_what_was(start: Callable[...,
     assert second.credentials == kept
     assert set(second.tasks()) == DEMO - {"every-5-seconds", "third-time-lucky"} | {"renamed"}
     assert second.call("GET", f"executions/{seen['id']}")["status"] == "completed"
+    second.process.send_signal(signal.SIGKILL)
+    second.process.wait()
+    eventually(lambda: not second.processes(), seconds=5)
 
-
-def test_after_a_kill_nothing_is_left_and_the_next_start_goes_on_elsewhere(start: Callable[..., Started]) -> None:
-    """Another port, too: the task that calls the web process follows it."""
-    first = start().wait_until_running()
-    seen = first.execution_of("every-5-seconds", seconds=15, that=lambda e: e["status"] == "completed")
-    first.process.send_signal(signal.SIGKILL)
-    first.process.wait()
-    eventually(lambda: not first.processes(), seconds=5)
-
-    second = start().wait_until_running(30)
-    assert second.port != first.port
-    assert second.call("GET", f"executions/{seen['id']}")["status"] == "completed"
-    assert second.tasks()["webhook-to-itself"]["handler"]["url"] == f"{second.url}/livez"
-    again = second.execution_of(
-        "every-5-seconds", seconds=60, that=lambda e: e["status"] == "completed" and e["id"] > seen["id"]
+    third = start().wait_until_running(30)
+    assert third.port != second.port
+    assert third.call("GET", f"executions/{seen['id']}")["status"] == "completed"
+    assert third.tasks()["webhook-to-itself"]["handler"]["url"] == f"{third.url}/livez"
+    again = third.execution_of(
+        "renamed", seconds=60, that=lambda e: e["status"] == "completed" and e["id"] > seen["id"]
     )
     assert again["result"] == {"greeting": "hello chronoweb"}
 

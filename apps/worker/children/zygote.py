@@ -72,7 +72,10 @@ class Zygote:
                 self._receive()
 
     def _receive(self) -> None:
-        data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 8)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 8)
+        except ConnectionResetError:  # the worker ended with an answer of ours unread
+            data, descriptors = b"", []
         if not data:
             self._end()
         message = marshal.loads(data)  # noqa: S302 - from the worker that started this process
