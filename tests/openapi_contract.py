@@ -16,12 +16,14 @@ from apps.api.openapi.document import BEFORE
 def description() -> dict[str, Any]:
     """The committed document."""
     text = (settings.BASE_DIR / "docs" / "openapi.yaml").read_text()
-    found: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)  # noqa: S506 - a safe loader
+    found: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
     return found
 
 
 def check_answer(method: str, path: str, response: Any) -> None:
     """Fail where an answer is not one that the description has for this route. Unknown routes have none."""
+    if response.status_code == 500:
+        return  # nobody's promise; whoever provokes it looks at it
     template = template_of(path)
     operation = None if template is None else description()["paths"][template].get(method.lower())
     if operation is None:
@@ -33,7 +35,7 @@ def check_answer(method: str, path: str, response: Any) -> None:
     for name, header in answer.get("headers", {}).items():
         if name in response:
             _fit(f"{where}, header {name}", _resolved(header)["schema"], _header_value(header, response[name]))
-    media = response["Content-Type"].split(";")[0] if "Content-Type" in response else None
+    media = response["Content-Type"].split(";")[0] if "Content-Type" in response else ""
     content = answer.get("content", {})
     if not content:
         assert not response.content, f"{where} has no body: {response.content[:500]!r}"

@@ -56,7 +56,8 @@ def declared(
     gives: one content for 200, or content by status ({201: "Task"}); a status alone with None has no body.
     headers: what every success of it carries ("ETag", "Location"). request_headers: what it heeds ("If-Match").
     """
-    by_status = gives if isinstance(gives, Mapping) and all(isinstance(key, int) for key in gives) else {200: gives}
+    is_by_status = isinstance(gives, Mapping) and all(isinstance(key, int) for key in gives)
+    by_status: Any = gives if is_by_status else {200: gives}
     answers = {int(status): _answer(content, headers) for status, content in by_status.items()}
     return Operation(summary, takes, body_optional, answers, fails, parameters or {}, request_headers)
 

@@ -21,9 +21,7 @@ _READS = ("GET", "HEAD")
 class Described(AutoSchema):
     """The operation that a method declares with `documented`, and what the view itself says by its attributes."""
 
-    def get_operation(  # type: ignore[override]
-        self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any
-    ) -> Shape | None:
+    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> Shape | None:
         self.method, self.path = method.upper(), path
         handler = getattr(self.view, method.lower())
         operation = operation_of(self.view, method.lower())
