@@ -20,6 +20,7 @@ from apps.tenants.keys import issue
 from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
+from tests.openapi_contract import check_answer
 
 DAILY = {"type": "cron", "expression": "0 12 * * *"}
 EACH_MINUTE = {"type": "cron", "expression": "* * * * *"}
@@ -159,7 +160,7 @@ def reasons(row: Execution) -> list[str]:
 
 @dataclass
 class Api:
-    """The REST API as a program sees it."""
+    """The REST API as a program sees it. Each answer must be one that docs/openapi.yaml describes."""
 
     key: str
     tenant: Tenant
@@ -171,7 +172,10 @@ class Api:
         if method.lower() == "get":
             extra = {}
         client = Client(raise_request_exception=True)
-        return getattr(client, method.lower())(f"/api/v1{path}", headers=sent, **extra)
+        response = getattr(client, method.lower())(f"/api/v1{path}", headers=sent, **extra)
+        if not response.streaming:
+            check_answer(method, path, response)
+        return response
 
     def get(self, path: str, **options: Any) -> Any:
         return self.call("get", path, **options)

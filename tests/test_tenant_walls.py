@@ -48,6 +48,8 @@ OPEN = {
     "login/<str:token>": "before anybody is known; the token is the proof",
     "logout/": "of the session alone",
     "admin/login/": "before anybody is known",
+    "api/docs": "of the API, not of anybody",
+    "api/v1/openapi.json": "of the API, not of anybody",
     "api/v1/auth/token": "before anybody is known",
     "api/v1/auth/refresh": "the token is the proof",
     "api/v1/auth/revoke": "the token is the proof",

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
+from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.api.representations import moment
 from apps.api.scopes import read_scopes
@@ -33,6 +34,7 @@ class OwnersView(ApiView):
 class ApiKeys(OwnersView):
     query_parameters = ("limit", "cursor")
 
+    @documented("List API keys", gives="ApiKeyPage")
     def get(self, request: Request) -> Response:
         """The newest first, revoked ones too."""
         page = page_request(request, filters=())
@@ -43,6 +45,7 @@ class ApiKeys(OwnersView):
         shown = found[: page.limit]
         return Response(page.answer(found, [_shown(row) for row in shown], shown[-1].id if shown else None))
 
+    @documented("Make an API key", takes="ApiKeyInput", gives={201: "NewApiKey"}, headers=("Location", "Cache-Control"))
     def post(self, request: Request) -> Response:
         """Not repeatable by an Idempotency-Key: the answer must not be kept."""
         body = body_object(request, fields=("name", "role", "expires_at", "scopes"))
@@ -59,9 +62,11 @@ class ApiKeys(OwnersView):
 
 
 class OneApiKey(OwnersView):
+    @documented("Read an API key", gives="ApiKey")
     def get(self, request: Request, key_id: UUID) -> Response:
         return Response(_shown(scoped_get(ApiKey.objects.all(), principal(request), what="API key", id=key_id)))
 
+    @documented("Revoke an API key", gives={204: None})
     def delete(self, request: Request, key_id: UUID) -> Response:
         """Revoke it; the row stays, since logs name the key."""
         keys.revoke(principal=principal(request), key_id=key_id, now=SYSTEM_CLOCK.now())

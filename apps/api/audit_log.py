@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from apps.api import queries
 from apps.api.authentication import principal
 from apps.api.base import ApiView
+from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.api.representations import moment
 from apps.tenants.models import AuditEntry, Role
@@ -24,6 +25,7 @@ class AuditLog(ApiView):
     def needed_role(self, request: Request) -> Role:
         return Role.OPERATOR
 
+    @documented("Read the audit log", gives="AuditPage")
     def get(self, request: Request) -> Response:
         """`actor`, `action`, `target_type`, `target_id` as a whole; `since` is inclusive, `until` is not."""
         page = page_request(request, filters=FILTERS)

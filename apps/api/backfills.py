@@ -11,6 +11,7 @@ from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.dag_representations import backfill
 from apps.api.idempotency import once
+from apps.api.openapi.declare import Answer, documented
 from apps.api.pagination import page_request
 from apps.api.representations import moment
 from apps.definitions import backfills
@@ -18,6 +19,12 @@ from chronoweb.runtime.errors import InvalidInput
 
 SHOWN = 1000
 """Occurrences of a dry run's answer."""
+
+
+BEGUN = {
+    200: Answer({"application/json": "BackfillPreview"}),
+    202: Answer({"application/json": "Backfill"}, headers=("Location",)),
+}
 
 
 class _Begin(ApiView):
@@ -42,11 +49,13 @@ class _Begin(ApiView):
 
 
 class BackfillTask(_Begin):
+    @documented("Backfill a task", takes="BackfillInput", gives=BEGUN, fails=(409,))
     def post(self, request: Request, task_id: UUID) -> Response:
         return self._begin(request, task_id=task_id)
 
 
 class BackfillDag(_Begin):
+    @documented("Backfill a DAG", takes="BackfillInput", gives=BEGUN, fails=(409,))
     def post(self, request: Request, dag_id: UUID) -> Response:
         return self._begin(request, dag_id=dag_id)
 
@@ -54,6 +63,7 @@ class BackfillDag(_Begin):
 class Backfills(ApiView):
     query_parameters = ("task_id", "dag_id", "limit", "cursor")
 
+    @documented("List backfills", gives="BackfillPage")
     def get(self, request: Request) -> Response:
         page = page_request(request, filters=("task_id", "dag_id"))
         rows = backfills.backfills(principal(request))
@@ -68,11 +78,13 @@ class Backfills(ApiView):
 
 
 class OneBackfill(ApiView):
+    @documented("Read a backfill", gives="Backfill")
     def get(self, request: Request, backfill_id: UUID) -> Response:
         return Response(backfill(backfills.backfill(principal(request), backfill_id)))
 
 
 class StopBackfill(ApiView):
+    @documented("Stop a backfill", takes="Empty", body_optional=True, gives="Backfill")
     def post(self, request: Request, backfill_id: UUID) -> Response:
         body_object(request, fields=())
         return Response(backfill(backfills.stop_backfill(principal=principal(request), backfill_id=backfill_id)))

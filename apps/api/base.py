@@ -57,10 +57,12 @@ class PublicView(APIView):
 class ApiView(PublicView):
     """For holders of an API key, a token or a session: viewers read, operators write too.
 
-    query_parameters: what the URL's query may name; anything else is refused, on every route.
+    repeatable: whether its POST heeds Idempotency-Key. query_parameters: what the URL's query may name; anything else
+    is refused, on every route.
     """
 
     authentication_classes: Any = [Bearer, BrowserSession]
+    repeatable = True
     query_parameters: tuple[str, ...] = ()
     _taken: Taken | None = None
 
@@ -89,6 +91,8 @@ class ApiView(PublicView):
 
 class UnknownRoute(PublicView):
     """Everything below /api/ that is not there."""
+
+    schema = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         raise NotFound(f"no such route: {request.path[:200]}")

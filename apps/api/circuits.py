@@ -7,6 +7,8 @@ from rest_framework.response import Response
 from apps.api import queries, representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
+from apps.api.openapi.declare import documented
+from apps.api.openapi.shapes import one_of
 from apps.executions import circuit_services, person_store
 from apps.executions.models import CircuitBreaker
 from apps.tenants.scope import scoped
@@ -21,6 +23,7 @@ class Circuits(ApiView):
 
     query_parameters = ("state",)
 
+    @documented("List circuits", gives="Circuits", parameters={"state": one_of(STATES)})
     def get(self, request: Request) -> Response:
         state = queries.text(request, "state")
         if state is not None and state not in STATES:
@@ -34,6 +37,7 @@ class Circuits(ApiView):
 class ResetCircuit(ApiView):
     """Close it and forget its failures; what waits goes on."""
 
+    @documented("Close a circuit", takes="Empty", body_optional=True, gives="Circuit")
     def post(self, request: Request, circuit_id: int) -> Response:
         body_object(request, fields=())
         row = circuit_services.reset(principal=principal(request), circuit_id=circuit_id)

@@ -12,6 +12,8 @@ from apps.api import representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.idempotency import once
+from apps.api.openapi.declare import Content, Operation, declared, documented
+from apps.api.openapi.shapes import many, words
 from apps.api.pagination import page_request
 from apps.api.problems import query_error
 from apps.definitions.dags import selectors as definitions
@@ -29,6 +31,7 @@ class DagRuns(ApiView):
 
     query_parameters = ("status", "limit", "cursor")
 
+    @documented("List runs of a DAG", gives="DagRunPage", parameters={"status": many(words(RunStatus))})
     def get(self, request: Request, dag_id: UUID) -> Response:
         page = page_request(request, filters=("status",))
         found = selectors.runs(
@@ -41,6 +44,7 @@ class DagRuns(ApiView):
 
 
 class OneDagRun(ApiView):
+    @documented("Read a run", gives="DagRunDetail")
     def get(self, request: Request, run_id: UUID) -> Response:
         return _detail(request, run_id)
 
@@ -48,6 +52,7 @@ class OneDagRun(ApiView):
 class DagRunNode(ApiView):
     """One node, with the executions of all its generations."""
 
+    @documented("Read a node of a run", gives="RunNodeDetail")
     def get(self, request: Request, run_id: UUID, node_id: str) -> Response:
         run = selectors.run(principal(request), run_id)
         node = selectors.node(run, node_id)
@@ -66,10 +71,16 @@ class DagRunNode(ApiView):
         return Response({**shown_as.one_node(node, current), "executions": executions})
 
 
-class _RunAct(ApiView):
-    """Does something to a run and shows it."""
+def _act(summary: str, takes: Content = "Empty", *, body_optional: bool = True) -> dict[str, Operation]:
+    """What the acts below have in common."""
+    gives = {202: "DagRunDetail"}
+    done = declared(summary, takes=takes, body_optional=body_optional, gives=gives, headers=("Location",), fails=(409,))
+    return {"post": done}
 
+
+class _RunAct(ApiView):
     fields: ClassVar[tuple[str, ...]] = ()
+    declares: ClassVar[dict[str, Operation]]
 
     def post(self, request: Request, run_id: UUID, **where: str) -> Response:
         body = body_object(request, fields=self.fields)
@@ -88,30 +99,36 @@ class _RunAct(ApiView):
 
 
 class CancelDagRun(_RunAct):
+    declares = _act("Cancel a run", takes="CancelRun")
     fields = ("reason",)
     act = staticmethod(operations.cancel_run)
 
 
 class PauseDagRun(_RunAct):
+    declares = _act("Pause a run")
     act = staticmethod(operations.pause_run)
 
 
 class ResumeDagRun(_RunAct):
+    declares = _act("Resume a run")
     act = staticmethod(operations.resume_run)
 
 
 class RerunDagRun(_RunAct):
     """What failed, and everything after it."""
 
+    declares = _act("Run again what failed")
     act = staticmethod(operations.rerun_from_failed)
 
 
 class ClearNode(_RunAct):
+    declares = _act("Run a node again", takes="ClearNode")
     fields = ("downstream",)
     act = staticmethod(operations.clear_node)
 
 
 class MarkNode(_RunAct):
+    declares = _act("Mark a node", takes="MarkNode", body_optional=False)
     fields = ("state", "downstream")
     act = staticmethod(operations.mark_node)
 
@@ -122,11 +139,13 @@ class MarkNode(_RunAct):
 
 
 class SkipNode(_RunAct):
+    declares = _act("Skip a node", takes="ClearNode")
     fields = ("downstream",)
     act = staticmethod(operations.skip_node)
 
 
 class ApproveNode(_RunAct):
+    declares = _act("Approve", takes="AnswerApproval")
     fields = ("note",)
     act = staticmethod(operations.decide_approval)
     approve = True
@@ -136,6 +155,7 @@ class ApproveNode(_RunAct):
 
 
 class RejectNode(ApproveNode):
+    declares = _act("Reject", takes="AnswerApproval")
     approve = False
 
 

@@ -12,6 +12,7 @@ from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.etags import expected_version
 from apps.api.idempotency import once
+from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.api.problems import query_error
 from apps.definitions.dags import making, selectors, standing, triggering
@@ -30,6 +31,7 @@ def _shown(request: Request, dag: Dag, *, status: int = 200) -> Response:
 class Dags(ApiView):
     query_parameters = (*FILTERS, "limit", "cursor")
 
+    @documented("List DAGs", gives="DagPage")
     def get(self, request: Request) -> Response:
         page = page_request(request, filters=FILTERS)
         rows = selectors.dags(
@@ -45,6 +47,7 @@ class Dags(ApiView):
         shown = found[: page.limit]
         return Response(page.answer(found, [shown_as.dag_line(row) for row in shown], shown[-1].id if shown else None))
 
+    @documented("Define a DAG", takes="DagInput", gives={201: "Dag"}, headers=("ETag", "Location"), fails=(409,))
     def post(self, request: Request) -> Response:
         def create() -> Response:
             return _shown(request, making.create_dag(principal=principal(request), data=request.data), status=201)
@@ -55,6 +58,7 @@ class Dags(ApiView):
 class ValidateDag(ApiView):
     """POST a document: what `apply` would change, or every error; nothing is written."""
 
+    @documented("Check a DAG's document", takes="DagInput", gives="DagValidation")
     def post(self, request: Request) -> Response:
         applied = making.apply(principal=principal(request), data=request.data, dry_run=True)
         return Response(
@@ -67,15 +71,33 @@ class ValidateDag(ApiView):
 
 
 class OneDag(ApiView):
+    @documented("Read a DAG", gives="Dag", headers=("ETag",))
     def get(self, request: Request, dag_id: UUID) -> Response:
         return _shown(request, selectors.dag(principal(request), dag_id))
 
+    @documented(
+        "Replace a DAG's definition",
+        takes="DagInput",
+        gives="Dag",
+        headers=("ETag",),
+        fails=(409,),
+        request_headers=("If-Match",),
+    )
     def put(self, request: Request, dag_id: UUID) -> Response:
         return self._update(request, dag_id, partial=False)
 
+    @documented(
+        "Change fields of a DAG",
+        takes="DagPatch",
+        gives="Dag",
+        headers=("ETag",),
+        fails=(409,),
+        request_headers=("If-Match",),
+    )
     def patch(self, request: Request, dag_id: UUID) -> Response:
         return self._update(request, dag_id, partial=True)
 
+    @documented("Delete a DAG", gives={204: None}, fails=(409,))
     def delete(self, request: Request, dag_id: UUID) -> Response:
         standing.delete_dag(principal=principal(request), dag_id=dag_id)
         return Response(status=204)
@@ -92,6 +114,7 @@ class OneDag(ApiView):
 
 
 class PauseDag(ApiView):
+    @documented("Pause a DAG", takes="Note", body_optional=True, gives="Dag", headers=("ETag",))
     def post(self, request: Request, dag_id: UUID) -> Response:
         note = body_object(request, fields=("note",)).get("note")
         note = "" if note is None else note
@@ -99,12 +122,21 @@ class PauseDag(ApiView):
 
 
 class ResumeDag(ApiView):
+    @documented("Resume a DAG", takes="Empty", body_optional=True, gives="Dag", headers=("ETag",))
     def post(self, request: Request, dag_id: UUID) -> Response:
         body_object(request, fields=())
         return _shown(request, standing.resume_dag(principal=principal(request), dag_id=dag_id))
 
 
 class TriggerDag(ApiView):
+    @documented(
+        "Run a DAG",
+        takes="DagTrigger",
+        body_optional=True,
+        gives={202: "TriggeredRun"},
+        headers=("Location",),
+        fails=(409,),
+    )
     def post(self, request: Request, dag_id: UUID) -> Response:
         given: dict[str, Any] = body_object(request, fields=("run_at", "parameters", "idempotency_key"))
 
@@ -121,6 +153,7 @@ class DagVersions(ApiView):
 
     query_parameters = ("limit", "before")
 
+    @documented("List a DAG's versions", gives="DagVersions")
     def get(self, request: Request, dag_id: UUID) -> Response:
         rows = selectors.versions(principal(request), dag_id)
         limit = _number(request, "limit", default=50, largest=200)
@@ -134,6 +167,7 @@ class DagVersion(ApiView):
 
     query_parameters = ("compare",)
 
+    @documented("Read a version of a DAG", gives="DagVersion")
     def get(self, request: Request, dag_id: UUID, number: int) -> Response:
         role = principal(request).role
         row = selectors.version(principal(request), dag_id, number)

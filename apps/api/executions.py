@@ -10,8 +10,11 @@ from apps.api import queries, representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.idempotency import once
+from apps.api.openapi.declare import documented
+from apps.api.openapi.shapes import many, text, words
 from apps.api.pagination import page_request
 from apps.executions import person_store, selectors, services
+from apps.executions.states import Status
 from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import InvalidInput
 
@@ -23,6 +26,7 @@ class Executions(ApiView):
 
     query_parameters = (*FILTERS, "limit", "cursor")
 
+    @documented("List executions", gives="ExecutionPage", parameters={"status": many(words(Status))})
     def get(self, request: Request) -> Response:
         page = page_request(request, filters=FILTERS)
         wanted = selectors.Filter(
@@ -39,6 +43,7 @@ class Executions(ApiView):
 
 
 class OneExecution(ApiView):
+    @documented("Read an execution", gives="ExecutionDetail")
     def get(self, request: Request, execution_id: UUID) -> Response:
         return _detail(request, execution_id)
 
@@ -46,6 +51,14 @@ class OneExecution(ApiView):
 class RetryExecution(ApiView):
     """A dead letter goes round again under its id; what ended otherwise gets a new execution."""
 
+    @documented(
+        "Run an execution again",
+        takes="Empty",
+        body_optional=True,
+        gives={202: "ExecutionDetail"},
+        headers=("Location",),
+        fails=(409,),
+    )
     def post(self, request: Request, execution_id: UUID) -> Response:
         body_object(request, fields=())
 
@@ -56,6 +69,7 @@ class RetryExecution(ApiView):
 
 
 class CancelExecution(ApiView):
+    @documented("Cancel an execution", takes="Empty", body_optional=True, gives="ExecutionDetail", fails=(409,))
     def post(self, request: Request, execution_id: UUID) -> Response:
         body_object(request, fields=())
         services.cancel(principal=principal(request), execution_id=execution_id)
@@ -65,6 +79,7 @@ class CancelExecution(ApiView):
 class DeadLetters(ApiView):
     query_parameters = ("task_id", "limit", "cursor")
 
+    @documented("List dead letters", gives="DeadLetterPage")
     def get(self, request: Request) -> Response:
         page = page_request(request, filters=("task_id",))
         found = selectors.dead_letters(
@@ -89,6 +104,14 @@ class DeadLetters(ApiView):
 class DeadLetter(ApiView):
     query_parameters = ("reason",)
 
+    @documented(
+        "Discard a dead letter",
+        takes="Discard",
+        body_optional=True,
+        gives={204: None},
+        fails=(409, 413, 415, 422),
+        parameters={"reason": text(200)},
+    )
     def delete(self, request: Request, execution_id: UUID) -> Response:
         reason = body_object(request, fields=("reason",)).get("reason")
         if reason is None:
@@ -100,6 +123,14 @@ class DeadLetter(ApiView):
 class ReplayDeadLetter(ApiView):
     """It goes on behind its checkpoint, unless `from_start` is true."""
 
+    @documented(
+        "Replay a dead letter",
+        takes="Replay",
+        body_optional=True,
+        gives={202: "ExecutionDetail"},
+        headers=("Location",),
+        fails=(409,),
+    )
     def post(self, request: Request, execution_id: UUID) -> Response:
         from_start = body_object(request, fields=("from_start",)).get("from_start", False)
         if not isinstance(from_start, bool):

@@ -10,9 +10,22 @@ from rest_framework.response import Response
 from apps.api import queries
 from apps.api.authentication import principal
 from apps.api.base import ApiView
+from apps.api.openapi.declare import Answer, documented
+from apps.api.openapi.shapes import TEXT, many, one_of, text, whole
 from apps.executions import person_store, selectors
 from apps.logs import answers, search
+from apps.logs.records import STREAMS
 from chronoweb.runtime import postgres
+
+LOG = Answer({"application/json": "LogPage", "text/event-stream": TEXT})
+DOWNLOAD = Answer({"application/jsonl": TEXT, "text/plain": TEXT}, headers=("Content-Disposition",))
+LOG_PARAMETERS = {
+    "cursor": {**TEXT, "description": "the id of a line: go on behind it"},
+    "limit": {**whole(1, answers.LARGEST_LIMIT), "default": answers.DEFAULT_LIMIT},
+    "search": {**text(200), "description": "lines with all these words"},
+    "stream": many(one_of(STREAMS.values())),
+}
+SEARCH_PARAMETERS = {name: shape for name, shape in LOG_PARAMETERS.items() if name != "stream"}
 
 
 class ExecutionLogs(ApiView):
@@ -20,6 +33,12 @@ class ExecutionLogs(ApiView):
 
     query_parameters = answers.PARAMETERS
 
+    @documented(
+        "Read or follow an execution's log",
+        gives={200: LOG},
+        parameters=LOG_PARAMETERS,
+        request_headers=("Last-Event-ID",),
+    )
     def get(self, request: Request, execution_id: UUID) -> HttpResponseBase:
         queries.text(request, "search")
         execution = selectors.execution(principal(request), execution_id)
@@ -31,6 +50,7 @@ class ExecutionLogs(ApiView):
 class DownloadLogs(ApiView):
     query_parameters = ("format", "attempt")
 
+    @documented("Download an execution's log", gives={200: DOWNLOAD})
     def get(self, request: Request, execution_id: UUID) -> HttpResponseBase:
         execution = selectors.execution(principal(request), execution_id)
         return answers.download(request._request, principal(request), execution)
@@ -41,6 +61,7 @@ class SearchLogs(ApiView):
 
     query_parameters = ("search", "since", "until", "cursor", "limit")
 
+    @documented("Search logs", gives="FoundLogPage", parameters=SEARCH_PARAMETERS)
     def get(self, request: Request) -> Response:
         text = queries.text(request, "cursor")
         try:

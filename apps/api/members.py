@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.idempotency import once
+from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.api.representations import moment
 from apps.tenants import members
@@ -24,6 +25,7 @@ class MembersView(ApiView):
 class Members(MembersView):
     query_parameters = ("limit", "cursor")
 
+    @documented("List members", gives="MemberPage")
     def get(self, request: Request) -> Response:
         page = page_request(request, filters=())
         rows = members.members(principal(request)).order_by("-id")
@@ -34,6 +36,7 @@ class Members(MembersView):
         last = UUID(int=shown[-1].pk) if shown else None
         return Response(page.answer(found, [_shown(row) for row in shown], last))
 
+    @documented("Add a member", takes="MemberInput", gives={201: "Member"}, fails=(409,))
     def post(self, request: Request) -> Response:
         body = body_object(request, fields=("username", "role"))
 
@@ -49,14 +52,17 @@ class Members(MembersView):
 
 
 class OneMember(MembersView):
+    @documented("Read a member", gives="Member")
     def get(self, request: Request, username: str) -> Response:
         who = principal(request)
         return Response(_shown(scoped_get(members.members(who), who, what="member", user__username=username)))
 
+    @documented("Change a member's role", takes="MemberPatch", gives="Member", fails=(409,))
     def patch(self, request: Request, username: str) -> Response:
         role = members.read_role(body_object(request, fields=("role",)).get("role"))
         return Response(_shown(members.change(principal=principal(request), username=username, role=role)))
 
+    @documented("Remove a member", gives={204: None}, fails=(409,))
     def delete(self, request: Request, username: str) -> Response:
         members.remove(principal=principal(request), username=username)
         return Response(status=204)

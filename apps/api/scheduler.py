@@ -8,6 +8,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
+from apps.api.openapi.declare import documented
 from apps.executions import failover
 from apps.executions.models import Lease
 from apps.tenants.models import Role
@@ -27,6 +28,7 @@ class PlatformView(ApiView):
 
 
 class Scheduler(PlatformView):
+    @documented("See who holds which role", gives="SchedulerStatus")
     def get(self, request: Request) -> Response:
         leases = Lease.objects.exclude(role__startswith="dispatcher-member/").order_by("role")
         return Response(
@@ -48,6 +50,7 @@ class Scheduler(PlatformView):
 class Failover(PlatformView):
     """Depose whoever holds a role; a standby takes over. Answers lease → new epoch."""
 
+    @documented("Depose the holder of a role", takes="FailoverInput", gives={202: "Failover"})
     def post(self, request: Request) -> Response:
         role = body_object(request, fields=("role",)).get("role")
         if not isinstance(role, str):

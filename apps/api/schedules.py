@@ -7,6 +7,7 @@ from rest_framework.response import Response
 
 from apps.api import representations
 from apps.api.base import ApiView, given
+from apps.api.openapi.declare import documented
 from apps.definitions import json_values
 from apps.definitions.occurrences import TZDATA_VERSION, Schedule, describe, occurrences
 from apps.definitions.schedule_input import Reader
@@ -28,6 +29,7 @@ class PreviewSchedule(ApiView):
     def needed_role(self, request: Request) -> Role:
         return Role.VIEWER
 
+    @documented("Preview a schedule", takes="SchedulePreviewInput", gives="SchedulePreview")
     def post(self, request: Request) -> Response:
         data = given(request)
         if not isinstance(data, dict):

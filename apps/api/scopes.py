@@ -9,7 +9,7 @@ from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import InvalidInput
 
 _BEFORE = "v1/"
-_OPEN = frozenset({"auth"})
+_OPEN = frozenset({"auth", "openapi.json"})
 
 
 @cache

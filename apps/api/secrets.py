@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from apps.api.authentication import principal
 from apps.api.base import ApiView, given
 from apps.api.idempotency import once
+from apps.api.openapi.declare import documented
 from apps.api.representations import moment
 from apps.definitions import json_values
 from apps.tenants import secret_store
@@ -22,10 +23,12 @@ from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 class Secrets(ApiView):
     """All of them, by name: a tenant has at most secret_store.MOST."""
 
+    @documented("List secrets", gives="Secrets")
     def get(self, request: Request) -> Response:
         rows = secret_store.named(principal(request)).order_by("name")
         return Response({"items": [_shown(row) for row in rows], "next_cursor": None})
 
+    @documented("Keep a secret", takes="SecretInput", gives={201: "Secret"}, headers=("Location",), fails=(409,))
     def post(self, request: Request) -> Response:
         body = _body(request, ("name", "value"))
 
@@ -38,14 +41,17 @@ class Secrets(ApiView):
 
 
 class OneSecret(ApiView):
+    @documented("Read about a secret", gives="Secret")
     def get(self, request: Request, name: str) -> Response:
         who = principal(request)
         return Response(_shown(scoped_get(secret_store.named(who), who, what="secret", name=name)))
 
+    @documented("Replace a secret's value", takes="SecretValue", gives="Secret")
     def put(self, request: Request, name: str) -> Response:
         body = _body(request, ("value",))
         return Response(_shown(secret_store.replace(principal=principal(request), name=name, value=body.get("value"))))
 
+    @documented("Forget a secret", gives={204: None})
     def delete(self, request: Request, name: str) -> Response:
         secret_store.delete(principal=principal(request), name=name)
         return Response(status=204)

@@ -11,6 +11,7 @@ from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.etags import expected_version
 from apps.api.idempotency import once
+from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.definitions import advice, selectors, services
 from apps.definitions.models import Task
@@ -36,6 +37,7 @@ def _shown(request: Request, task: Task, *, status: int = 200) -> Response:
 class Tasks(ApiView):
     query_parameters = (*FILTERS, "limit", "cursor")
 
+    @documented("List tasks", gives="TaskPage")
     def get(self, request: Request) -> Response:
         page = page_request(request, filters=FILTERS)
         rows = selectors.tasks(
@@ -52,6 +54,9 @@ class Tasks(ApiView):
         items = [representations.task(row, role=principal(request).role) for row in shown]
         return Response(page.answer(found, items, shown[-1].id if shown else None))
 
+    @documented(
+        "Define a task", takes="TaskInput", gives={201: "DefinedTask"}, headers=("ETag", "Location"), fails=(409,)
+    )
     def post(self, request: Request) -> Response:
         def create() -> Response:
             return _defined(request, services.create_task(principal=principal(request), data=request.data), status=201)
@@ -60,15 +65,33 @@ class Tasks(ApiView):
 
 
 class OneTask(ApiView):
+    @documented("Read a task", gives="Task", headers=("ETag",))
     def get(self, request: Request, task_id: UUID) -> Response:
         return _shown(request, selectors.task(principal(request), task_id))
 
+    @documented(
+        "Replace a task's definition",
+        takes="TaskInput",
+        gives="DefinedTask",
+        headers=("ETag",),
+        fails=(409,),
+        request_headers=("If-Match",),
+    )
     def put(self, request: Request, task_id: UUID) -> Response:
         return self._update(request, task_id, partial=False)
 
+    @documented(
+        "Change fields of a task",
+        takes="TaskPatch",
+        gives="DefinedTask",
+        headers=("ETag",),
+        fails=(409,),
+        request_headers=("If-Match",),
+    )
     def patch(self, request: Request, task_id: UUID) -> Response:
         return self._update(request, task_id, partial=True)
 
+    @documented("Delete a task", gives={204: None}, fails=(409,))
     def delete(self, request: Request, task_id: UUID) -> Response:
         services.delete_task(principal=principal(request), task_id=task_id)
         return Response(status=204)
@@ -85,6 +108,7 @@ class OneTask(ApiView):
 
 
 class PauseTask(ApiView):
+    @documented("Pause a task", takes="Note", body_optional=True, gives="Task", headers=("ETag",))
     def post(self, request: Request, task_id: UUID) -> Response:
         note = body_object(request, fields=("note",)).get("note")
         note = "" if note is None else note
@@ -92,12 +116,16 @@ class PauseTask(ApiView):
 
 
 class ResumeTask(ApiView):
+    @documented("Resume a task", takes="Empty", body_optional=True, gives="Task", headers=("ETag",))
     def post(self, request: Request, task_id: UUID) -> Response:
         body_object(request, fields=())
         return _shown(request, services.resume_task(principal=principal(request), task_id=task_id))
 
 
 class TriggerTask(ApiView):
+    @documented(
+        "Run a task", takes="Trigger", body_optional=True, gives={202: "Execution"}, headers=("Location",), fails=(409,)
+    )
     def post(self, request: Request, task_id: UUID) -> Response:
         given: dict[str, Any] = body_object(request, fields=("run_at", "parameters", "idempotency_key"))
 
@@ -111,6 +139,7 @@ class TriggerTask(ApiView):
 
 
 class TriggerBatch(ApiView):
+    @documented("Run a task many times", takes="TriggerBatch", gives={202: "TriggeredBatch"}, fails=(409,))
     def post(self, request: Request, task_id: UUID) -> Response:
         items = body_object(request, fields=("items",)).get("items")
 

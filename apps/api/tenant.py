@@ -7,6 +7,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView
+from apps.api.openapi.declare import documented
 from apps.api.representations import moment
 from apps.executions.models import Outstanding
 from apps.tenants.limits import name_of
@@ -16,6 +17,7 @@ from chronoweb.runtime.rate_limit import limiter
 
 
 class OwnTenant(ApiView):
+    @documented("Read the tenant that asks", gives="Tenant")
     def get(self, request: Request) -> Response:
         who = principal(request)
         row = Tenant.objects.get(id=who.tenant_id)

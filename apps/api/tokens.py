@@ -8,12 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.base import PublicView, body_object
+from apps.api.openapi.declare import documented
 from apps.tenants import people, tokens
 from apps.tenants.limits import count_attempt
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import InvalidInput, NotFound
 
-_LONGEST = 4096
+LONGEST = 4096
 
 
 class TokenView(PublicView):
@@ -26,6 +27,7 @@ class TokenView(PublicView):
 class ObtainToken(TokenView):
     """`tenant` may be left out by members of one tenant alone."""
 
+    @documented("Obtain tokens", takes="Credentials", gives="Tokens", headers=("Cache-Control",), fails=(401, 429))
     def post(self, request: Request) -> Response:
         body = body_object(request, fields=("username", "password", "tenant"))
         username, password = _text(body, "username"), _text(body, "password")
@@ -41,6 +43,7 @@ class ObtainToken(TokenView):
 
 
 class RefreshToken(TokenView):
+    @documented("Refresh tokens", takes="RefreshInput", gives="Tokens", headers=("Cache-Control",), fails=(401, 429))
     def post(self, request: Request) -> Response:
         text = _text(body_object(request, fields=("refresh",)), "refresh")
         count_attempt(address=request.META.get("REMOTE_ADDR", ""), username=f"refresh:{text[-32:]}")
@@ -53,6 +56,7 @@ class RefreshToken(TokenView):
 class RevokeToken(PublicView):
     """Sign out with either token; a token that is no more is signed out already."""
 
+    @documented("Sign out", takes="RevokeInput", gives={204: None})
     def post(self, request: Request) -> Response:
         text = _text(body_object(request, fields=("token",)), "token")
         tokens.revoke(text, now=SYSTEM_CLOCK.now())
@@ -61,8 +65,8 @@ class RevokeToken(PublicView):
 
 def _text(body: dict[str, Any], name: str) -> str:
     value = body.get(name)
-    if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST:
-        raise InvalidInput(f"/{name}", None, "must be text that is not empty", f"1 to {_LONGEST} characters")
+    if not isinstance(value, str) or not 1 <= len(value) <= LONGEST:
+        raise InvalidInput(f"/{name}", None, "must be text that is not empty", f"1 to {LONGEST} characters")
     return value
 
 

@@ -22,6 +22,7 @@ from apps.api import (
     workers,
 )
 from apps.api.base import UnknownRoute
+from apps.api.openapi.views import Docs, OpenApiDocument
 
 urlpatterns = [
     path("v1/tasks", tasks.Tasks.as_view()),
@@ -84,5 +85,7 @@ urlpatterns = [
     path("v1/admin/dlq/<uuid:execution_id>/replay", executions.ReplayDeadLetter.as_view()),
     path("v1/admin/scheduler", scheduler.Scheduler.as_view()),
     path("v1/admin/scheduler/failover", scheduler.Failover.as_view()),
+    path("v1/openapi.json", OpenApiDocument.as_view()),
+    path("docs", Docs.as_view()),
     re_path(r"^.*$", UnknownRoute.as_view()),
 ]

@@ -8,6 +8,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
+from apps.api.openapi.declare import documented
 from apps.api.representations import moment
 from apps.executions import person_store
 from apps.tenants import webhook_secrets
@@ -19,6 +20,7 @@ class WebhookSecret(ApiView):
     def needed_role(self, request: Request) -> Role:
         return Role.OWNER
 
+    @documented("Show what signs webhooks", gives="WebhookSecret", headers=("Cache-Control",))
     def get(self, request: Request) -> Response:
         now = person_store.database_now(postgres.raw(django_connection))
         return _answer(webhook_secrets.show(principal=principal(request), now=now))
@@ -30,6 +32,13 @@ class RotateWebhookSecret(ApiView):
     def needed_role(self, request: Request) -> Role:
         return Role.OWNER
 
+    @documented(
+        "Replace what signs webhooks",
+        takes="Empty",
+        body_optional=True,
+        gives="WebhookSecret",
+        headers=("Cache-Control",),
+    )
     def post(self, request: Request) -> Response:
         body_object(request, fields=())
         now = person_store.database_now(postgres.raw(django_connection))

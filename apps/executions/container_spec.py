@@ -103,14 +103,14 @@ def check_container_environment(pointer: str, value: Any, found: Found) -> None:
 
 def check_resources(pointer: str, value: Any, found: Found) -> None:
     if not isinstance(value, Mapping):
-        found.append(InvalidInput(pointer, value, "must be an object", tuple(_RESOURCES)))
+        found.append(InvalidInput(pointer, value, "must be an object", tuple(RESOURCES)))
         return
     for name, amount in value.items():
         at = f"{pointer}/{escape(str(name))}"
-        if name not in _RESOURCES:
-            found.append(InvalidInput(at, amount, "unknown resource", tuple(_RESOURCES)))
+        if name not in RESOURCES:
+            found.append(InvalidInput(at, amount, "unknown resource", tuple(RESOURCES)))
             continue
-        parse, low, high, legal = _RESOURCES[name]
+        parse, low, high, legal = RESOURCES[name]
         try:
             number = parse(amount)
         except ValueError as problem:
@@ -145,7 +145,7 @@ def _parse_seconds(value: Any) -> float:
     return float(value)
 
 
-_RESOURCES: dict[str, tuple[Any, float, float, str]] = {
+RESOURCES: dict[str, tuple[Any, float, float, str]] = {
     "cpu": (parse_cpu, CPU_AT_LEAST, CPU_AT_MOST, f'{CPU_AT_LEAST} to {CPU_AT_MOST:g} processors, such as 0.5, "500m"'),
     "memory": (parse_bytes, MEMORY_AT_LEAST, MEMORY_AT_MOST, '"8Mi" to "8Gi", such as "512Mi"'),
     "timeout_seconds": (_parse_seconds, 0.001, TIMEOUT_AT_MOST, f"more than 0, at most {TIMEOUT_AT_MOST} seconds"),

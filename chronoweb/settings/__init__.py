@@ -48,6 +48,8 @@ INSTALLED_APPS = [
     "channels",
     "rest_framework",
     "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "apps.tenants",
     "apps.executions",
     "apps.logs",
@@ -183,6 +185,19 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "apps.api.openapi.document.Described",
+}
+
+# The API's description: docs/openapi.yaml is what `manage.py spectacular --file docs/openapi.yaml` writes.
+SPECTACULAR_SETTINGS: dict[str, object] = {
+    "TITLE": "chronoweb",
+    "VERSION": "1",
+    "DESCRIPTION": (
+        "Tasks and DAGs on schedules. Bodies are JSON in UTF-8; refusals are problem details (RFC 9457) that name each "
+        "wrong value by its JSON pointer. Lists are pages by key: `next_cursor` is the `cursor` of the next one."
+    ),
+    "OAS_VERSION": "3.1.1",
+    "POSTPROCESSING_HOOKS": ["apps.api.openapi.document.put_components"],
 }
 
 SIMPLE_JWT: dict[str, object] = {

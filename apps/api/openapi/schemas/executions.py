@@ -1,0 +1,149 @@
+"""Executions, their attempts and events, and dead letters."""
+
+from typing import Any
+
+from apps.api.openapi.shapes import (
+    ANYTHING,
+    BOOLEAN,
+    COUNT,
+    MOMENT,
+    OBJECT,
+    POSITIVE,
+    TEXT,
+    UUID,
+    Shape,
+    extended,
+    given,
+    many,
+    or_null,
+    page,
+    record,
+    text,
+    whole,
+    words,
+)
+from apps.executions.services import REASON_CHARACTERS
+from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
+
+STATUS = words(Status)
+_ERROR = {**OBJECT, "description": "type, message, and what the kind of handler knows"}
+
+_EXECUTION = record(
+    {
+        "id": UUID,
+        "task_id": UUID,
+        "task_name": TEXT,
+        "task_version": POSITIVE,
+        "status": STATUS,
+        "hold": or_null({**words(Hold, without=[Hold.NONE]), "description": "why it may not start now"}),
+        "reason": or_null({**TEXT, "description": "why it waits, or why it ended as it did"}),
+        "concurrency_key": or_null(TEXT),
+        "scheduled_at": MOMENT,
+        "run_at": MOMENT,
+        "nominal_at": or_null(MOMENT),
+        "created_at": MOMENT,
+        "started_at": or_null(MOMENT),
+        "finished_at": or_null(MOMENT),
+        "cancel_requested_at": or_null(MOMENT),
+        "attempt": COUNT,
+        "max_attempts": POSITIVE,
+        "priority": whole(1, 10),
+        "class": words(ExecutionClass),
+        "origin": words(Origin),
+        "dag_run_id": or_null(UUID),
+        "rerun_of": or_null(UUID),
+        "idempotency_key": TEXT,
+        "parameters": or_null(OBJECT),
+        "result": ANYTHING,
+        "error": or_null(_ERROR),
+        "fencing_token": COUNT,
+        "version": COUNT,
+    }
+)
+
+SCHEMAS: dict[str, Shape] = {
+    "Execution": _EXECUTION,
+    "ExecutionPage": page("Execution"),
+    "ExecutionDetail": extended(
+        _EXECUTION,
+        {"progress": or_null("Progress"), "attempts": many("Attempt"), "events": many("ExecutionEvent")},
+    ),
+    "Progress": record(
+        {
+            "done": or_null({"type": "number"}),
+            "total": or_null({"type": "number"}),
+            "text": or_null(TEXT),
+            "said_at": or_null(MOMENT),
+            "checkpointed_at": or_null(MOMENT),
+            "fencing_token": COUNT,
+        }
+    ),
+    "Attempt": record(
+        {
+            "attempt": COUNT,
+            "outcome": words(Outcome),
+            "worker_id": {"type": "integer"},
+            "fencing_token": COUNT,
+            "due_at": MOMENT,
+            "started_at": or_null(MOMENT),
+            "finished_at": MOMENT,
+            "error": or_null(_ERROR),
+        }
+    ),
+    "ExecutionEvent": record(
+        {
+            "at": MOMENT,
+            "from": or_null(STATUS),
+            "to": STATUS,
+            "actor": TEXT,
+            "reason": TEXT,
+            "fencing_token": COUNT,
+        }
+    ),
+    "DeadLetter": extended(
+        _EXECUTION,
+        {"fingerprint": {**TEXT, "description": "alike for what failed alike"}, "since": MOMENT},
+    ),
+    "DeadLetterPage": page("DeadLetter"),
+    "Discard": given({"reason": or_null(text(REASON_CHARACTERS))}),
+    "Replay": given({"from_start": {**BOOLEAN, "default": False, "description": "leave its checkpoint aside"}}),
+}
+
+_EXAMPLE = {
+    "id": "01890a5d-ac96-774b-bcce-b302099a8057",
+    "task_id": "01890a5d-0000-774b-bcce-b302099a8057",
+    "task_name": "nightly-report",
+    "task_version": 1,
+    "status": "scheduled",
+    "hold": None,
+    "reason": None,
+    "concurrency_key": None,
+    "scheduled_at": "2026-03-02T01:00:00Z",
+    "run_at": "2026-03-02T01:00:00Z",
+    "nominal_at": "2026-03-02T01:00:00Z",
+    "created_at": "2026-03-02T00:00:00Z",
+    "started_at": None,
+    "finished_at": None,
+    "cancel_requested_at": None,
+    "attempt": 0,
+    "max_attempts": 4,
+    "priority": 5,
+    "class": "standard",
+    "origin": "manual",
+    "dag_run_id": None,
+    "rerun_of": None,
+    "idempotency_key": "01890a5d-ac96-774b-bcce-b302099a8057",
+    "parameters": {"day": "2026-03-01"},
+    "result": None,
+    "error": None,
+    "fencing_token": 0,
+    "version": 0,
+}
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "Execution": {"waiting": _EXAMPLE},
+    "ExecutionPage": {"one": {"items": [_EXAMPLE], "next_cursor": None}},
+    "ExecutionDetail": {"waiting": {**_EXAMPLE, "progress": None, "attempts": [], "events": []}},
+    "Replay": {"from_its_checkpoint": {}, "from_the_start": {"from_start": True}},
+    "Discard": {"known": {"reason": "the customer has left"}},
+}

@@ -1,0 +1,134 @@
+"""Who: tokens, the tenant, its members, API keys, secrets, and what was done by whom."""
+
+from typing import Any
+
+from apps.api.api_keys import NAME_CHARACTERS
+from apps.api.openapi.shapes import (
+    COUNT,
+    MOMENT,
+    OBJECT,
+    POSITIVE,
+    TEXT,
+    UUID,
+    Shape,
+    extended,
+    given,
+    many,
+    one_of,
+    or_null,
+    page,
+    record,
+    text,
+)
+from apps.api.tokens import LONGEST
+from apps.tenants.models import LIMITS, Role, Tier
+from apps.tenants.secret_names import NAME as SECRET_NAME
+from apps.tenants.secret_store import MOST as MOST_SECRETS
+from apps.tenants.secret_store import VALUE_BYTES
+
+_ROLE = one_of(Role.values)
+_CREDENTIAL = text(LONGEST, 1)
+_SECRET = {"type": "string", "pattern": f"^{SECRET_NAME.pattern}$"}
+_SECRET_VALUE = text(VALUE_BYTES, 1)
+_USERNAME = text(150, 1)
+_KEY = record(
+    {
+        "id": UUID,
+        "name": text(NAME_CHARACTERS, 1),
+        "prefix": {**TEXT, "description": "the first characters of the key"},
+        "role": _ROLE,
+        "scopes": {**many(TEXT), "description": "parts of the API that it may use; empty: all"},
+        "created_at": MOMENT,
+        "created_by": or_null(TEXT),
+        "expires_at": or_null(MOMENT),
+        "revoked_at": or_null(MOMENT),
+    }
+)
+
+SCHEMAS: dict[str, Shape] = {
+    "Credentials": given(
+        {
+            "username": _CREDENTIAL,
+            "password": {**_CREDENTIAL, "format": "password"},
+            "tenant": or_null({**_CREDENTIAL, "description": "its slug; members of one tenant alone may leave it out"}),
+        },
+        required=["username", "password"],
+    ),
+    "RefreshInput": given({"refresh": _CREDENTIAL}, required=["refresh"]),
+    "RevokeInput": given({"token": _CREDENTIAL}, required=["token"]),
+    "Tokens": record(
+        {
+            "token_type": {"const": "Bearer"},
+            "access": TEXT,
+            "access_expires_in": {**POSITIVE, "description": "seconds"},
+            "refresh": TEXT,
+            "refresh_expires_in": {**POSITIVE, "description": "seconds"},
+            "tenant": TEXT,
+            "role": _ROLE,
+        }
+    ),
+    "Tenant": record(
+        {
+            "id": UUID,
+            "slug": TEXT,
+            "name": TEXT,
+            "tier": one_of(Tier.values),
+            "home_region": TEXT,
+            "weight": POSITIVE,
+            "created_at": MOMENT,
+            "role": {**_ROLE, "description": "of who asks"},
+            "limits": record({name: or_null(POSITIVE) for name in LIMITS}, about="null: no limit"),
+            "use": record({name: or_null(COUNT) for name in LIMITS}, about="null: not counted"),
+        }
+    ),
+    "MemberInput": given({"username": _USERNAME, "role": {**_ROLE, "default": "viewer"}}, required=["username"]),
+    "MemberPatch": given({"role": _ROLE}, required=["role"]),
+    "Member": record({"username": TEXT, "role": _ROLE, "created_at": MOMENT}),
+    "MemberPage": page("Member"),
+    "ApiKeyInput": given(
+        {
+            "name": text(NAME_CHARACTERS, 1),
+            "role": {**_ROLE, "default": "operator"},
+            "expires_at": or_null({**TEXT, "description": "a date-time to come; null: never"}),
+            "scopes": or_null(many(TEXT)),
+        },
+        required=["name"],
+    ),
+    "ApiKey": _KEY,
+    "NewApiKey": extended(_KEY, {"key": {**TEXT, "description": "shown this once"}}),
+    "ApiKeyPage": page("ApiKey"),
+    "SecretInput": given({"name": _SECRET, "value": _SECRET_VALUE}, required=["name", "value"]),
+    "SecretValue": given({"value": _SECRET_VALUE}, required=["value"]),
+    "Secret": record(
+        {"name": _SECRET, "created_at": MOMENT, "created_by": TEXT, "updated_at": MOMENT, "updated_by": TEXT}
+    ),
+    "Secrets": record({"items": many("Secret", most=MOST_SECRETS), "next_cursor": {"type": "null"}}),
+    "WebhookSecret": record(
+        {
+            "secret": {**TEXT, "description": "what signs now"},
+            "secret_before": or_null({**TEXT, "description": "what signs beside it for a day after a rotation"}),
+            "secret_before_valid_until": or_null(MOMENT),
+        }
+    ),
+    "AuditEntry": record(
+        {
+            "id": POSITIVE,
+            "at": MOMENT,
+            "actor": TEXT,
+            "action": TEXT,
+            "target_type": TEXT,
+            "target_id": TEXT,
+            "detail": OBJECT,
+        }
+    ),
+    "AuditPage": page("AuditEntry"),
+}
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "Credentials": {"member_of_one_tenant": {"username": "ada", "password": "correct horse battery staple"}},
+    "MemberInput": {"operator": {"username": "ada", "role": "operator"}},
+    "MemberPatch": {"viewer": {"role": "viewer"}},
+    "ApiKeyInput": {"for_deployments": {"name": "deploy", "role": "operator", "scopes": ["tasks", "dags"]}},
+    "SecretInput": {"token": {"name": "REPORTS_TOKEN", "value": "s3cr3t"}},
+    "SecretValue": {"token": {"value": "an0ther"}},
+}
