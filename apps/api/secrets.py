@@ -1,4 +1,4 @@
-"""/api/v1/secrets: values go in and never come out. Names, and who wrote them when, are shown."""
+"""/api/v1/secrets: values go in and never come out. Names, where they are kept, and who wrote them when, are shown."""
 
 import hashlib
 import hmac
@@ -13,11 +13,14 @@ from apps.api.base import ApiView, given
 from apps.api.idempotency import once
 from apps.api.openapi.declare import documented
 from apps.api.representations import moment
-from apps.definitions import json_values
+from apps.definitions import json_values, secret_use
 from apps.tenants import secret_store
 from apps.tenants.models import Secret
 from apps.tenants.scope import scoped_get
+from apps.tenants.secret_places import FIELDS
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+
+_PLACED = ("store", *dict.fromkeys(field for fields in FIELDS.values() for field in fields))
 
 
 class Secrets(ApiView):
@@ -30,14 +33,15 @@ class Secrets(ApiView):
 
     @documented("Keep a secret", takes="SecretInput", gives={201: "Secret"}, headers=("Location",), fails=(409,))
     def post(self, request: Request) -> Response:
-        body = _body(request, ("name", "value"))
+        body = given_privately(request, ("name", *_PLACED))
 
         def create() -> Response:
-            row = secret_store.create(principal=principal(request), name=body.get("name"), value=body.get("value"))
+            rest = {field: value for field, value in body.items() if field != "name"}
+            row = secret_store.create(principal=principal(request), name=body.get("name"), given=rest)
             return Response(_shown(row), status=201, headers={"Location": f"/api/v1/secrets/{row.name}"})
 
         # What is kept of the request must not let anybody guess the value.
-        return once(request, create, question={**body, "value": _keyed(body.get("value"))})
+        return once(request, create, question={**body, "value": keyed(body.get("value"))})
 
 
 class OneSecret(ApiView):
@@ -48,16 +52,16 @@ class OneSecret(ApiView):
 
     @documented("Replace a secret's value", takes="SecretValue", gives="Secret")
     def put(self, request: Request, name: str) -> Response:
-        body = _body(request, ("value",))
-        return Response(_shown(secret_store.replace(principal=principal(request), name=name, value=body.get("value"))))
+        body = given_privately(request, _PLACED)
+        return Response(_shown(secret_store.replace(principal=principal(request), name=name, given=body)))
 
     @documented("Forget a secret", gives={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        secret_store.delete(principal=principal(request), name=name)
+        secret_use.delete_secret(principal=principal(request), name=name)
         return Response(status=204)
 
 
-def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
+def given_privately(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
     """The body, which must be an object of these fields alone. Errors never repeat a value: it may be the secret."""
     try:
         data = given(request)
@@ -74,13 +78,16 @@ def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
     return data
 
 
-def _keyed(value: Any) -> str:
+def keyed(value: Any) -> str:
+    """What tells values apart and lets nobody guess them."""
     return hmac.digest(settings.SECRET_KEY.encode(), json_values.canonical(value), hashlib.sha256).hex()
 
 
 def _shown(row: Secret) -> dict[str, Any]:
     return {
         "name": row.name,
+        "store": row.store,
+        **(row.place or {}),
         "created_at": moment(row.created_at),
         "created_by": row.created_by,
         "updated_at": moment(row.updated_at),

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from apps.definitions import json_values
 from apps.executions.secret_references import references
 from apps.tenants import secret_store
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
@@ -24,7 +23,7 @@ def missing_secrets(handlers: Mapping[str, Mapping[str, Any]], tenant_id: UUID) 
     missing = secret_store.unknown(tenant_id, {reference.name for _, reference in found})
     return [
         InvalidInput(
-            f"{pointer}/{reference.part}/{json_values.escape(reference.key)}/secret",
+            f"{pointer}{reference.pointer}",
             reference.name,
             f"names no secret of this tenant: {reference.name}",
             "a name that GET /api/v1/secrets lists; POST it there first",

@@ -15,7 +15,7 @@ from apps.executions.container_spec import (
     check_resources,
 )
 from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, escape
-from apps.executions.secret_references import check_reference
+from apps.executions.secret_references import check_places, check_reference, normal, tidy_url
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import Resolve, check_url, system_resolve
@@ -64,18 +64,22 @@ def validate_handler(
     ]
     found += [InvalidInput(f"/{name}", None, "is missing", "a value") for name in required if name not in data]
     given = {**defaults, **{name: data[name] for name in legal if name in data}}
+    if kind == "webhook" and "url" in data:
+        given["url"] = tidy_url(data["url"])
     for name, check in checks.items():
         if name in given:
             check(f"/{name}", given[name], found)
     if kind == "webhook" and "url" in data:
-        _check_url(data["url"], allowed_networks, resolve, found)
+        _check_url(given["url"], allowed_networks, resolve, found)
     elif kind == "command" and given["limits"] is not None:
         check_limits("/limits", given["limits"], found, command_caps or caps(Config()))
     elif kind == "container":
         check_network("/network", given["network"], found, allowed_networks=allowed_networks, resolve=resolve)
+    check_places(given, found)
     if found:
         raise InvalidInputs(found)
-    return {"type": kind, **{name: value for name, value in given.items() if name != "type" and value is not None}}
+    stored = {name: value for name, value in given.items() if name != "type" and value is not None}
+    return {"type": kind, **normal(stored)}
 
 
 def _check_name(pointer: str, value: Any, found: Found) -> None:

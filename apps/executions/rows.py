@@ -130,6 +130,15 @@ class Claimed(NamedTuple):
     dag_item: int | None = None
 
 
+class KeptSecret(NamedTuple):
+    """A tenant's secret: sealed, if store is "database"; place: where it is, if not. slug: the tenant's."""
+
+    store: str
+    sealed: str
+    place: dict[str, str] | None
+    slug: str
+
+
 class VersionRow(NamedTuple):
     """A task version as a worker needs it."""
 

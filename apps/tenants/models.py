@@ -7,7 +7,9 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
+from apps.tenants.channel_kinds import KINDS
 from apps.tenants.identity import new_uuid
+from apps.tenants.secret_places import Store
 
 
 class Tier(models.TextChoices):
@@ -182,7 +184,15 @@ class Secret(models.Model):
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="secrets")
     name = models.CharField(max_length=63)
-    sealed = models.TextField(editable=False, help_text="encrypted for this tenant and name")
+    store = models.CharField(
+        max_length=16, choices=Store.choices, default=Store.DATABASE, db_default=Store.DATABASE, help_text="who keeps it"
+    )
+    place = models.JSONField(
+        null=True, blank=True, help_text="where it is kept: a variable, or path and key in Vault; empty: in the database"
+    )
+    sealed = models.TextField(
+        default="", db_default="", blank=True, editable=False, help_text="encrypted for this tenant and name"
+    )
     valid_until = models.DateTimeField(null=True, editable=False, help_text="workers do not use it after that")
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.CharField(max_length=200)
@@ -192,10 +202,47 @@ class Secret(models.Model):
     class Meta:
         db_table = "tenant_secrets"
         ordering = ["tenant", "name"]
-        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="tenant_secrets_one_of_a_name")]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "name"], name="tenant_secrets_one_of_a_name"),
+            models.CheckConstraint(
+                condition=Q(store=Store.DATABASE, place=None) & ~Q(sealed="")
+                | Q(store__in=(Store.ENVIRONMENT, Store.VAULT), place__isnull=False, sealed=""),
+                name="tenant_secrets_lie_in_one_place",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+
+class NotificationChannel(models.Model):
+    """Where a tenant wants to be told. `sealed` is what lets anybody write there."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="channels")
+    kind = models.CharField(max_length=16, choices=[(kind, kind) for kind in KINDS])
+    name = models.CharField(max_length=63)
+    config = models.JSONField(default=dict, blank=True, help_text="what may be shown")
+    sealed = models.TextField(default="", blank=True, editable=False, help_text="encrypted for this tenant and channel")
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=200)
+    updated_at = models.DateTimeField(auto_now=True)
+    updated_by = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "notification_channels"
+        ordering = ["kind", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "kind", "name"], name="notification_channels_one_of_a_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.uri
+
+    @property
+    def uri(self) -> str:
+        """How definitions name it."""
+        return f"{self.kind}://{self.name}"
 
 
 class AuditEntry(models.Model):

@@ -1,26 +1,29 @@
-"""A tenant's secrets: named, sealed at rest, and never shown again to anybody. Only workers open them.
+"""A tenant's secrets: named, sealed at rest or kept elsewhere, and never shown to anybody. Only workers open them.
 
-Handlers refer to them as {"secret": "NAME"}; what a reference stands for is looked up when an attempt starts, so a
+Handlers refer to them as {{secret:NAME}}; what a reference stands for is looked up when an attempt starts, so a
 replaced secret counts within seconds and no task has to be edited.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 
 from apps.tenants import audit
-from apps.tenants.models import Secret
+from apps.tenants.models import NotificationChannel, Secret
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
 from apps.tenants.secret_names import LEGAL, NAME
+from apps.tenants.secret_places import FIELDS, Store, read_place, read_store
+from chronoweb.runtime.config import config
 from chronoweb.runtime.encryption import Unreadable, reseal, seal
-from chronoweb.runtime.errors import Conflict, InvalidInput
+from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs
 
 VALUE_BYTES = 32 * 1024
 MOST = 1000
+_HELD = "SELECT name FROM tenant_secrets WHERE tenant_id = %s AND name = ANY(%s) ORDER BY name FOR KEY SHARE"
 
 
 def named(principal: Principal) -> QuerySet[Secret]:
@@ -29,73 +32,116 @@ def named(principal: Principal) -> QuerySet[Secret]:
 
 
 @transaction.atomic
-def create(*, principal: Principal, name: Any, value: Any) -> Secret:
-    """Keep a new secret. Raises InvalidInput; Conflict when the name is taken, or there are `MOST` already."""
+def create(*, principal: Principal, name: Any, given: Mapping[str, Any]) -> Secret:
+    """Keep a new secret, or where it is. given: "store" and what that needs (secret_places.FIELDS).
+
+    Raises InvalidInput, InvalidInputs; Conflict when the name is taken, or there are `MOST` already.
+    """
     check_name(name)
-    sealed = _sealed(principal.tenant_id, name, value)
+    kept = _kept(principal, name, given)
     if named(principal).count() >= MOST:
         raise Conflict(f"the tenant {principal.tenant_slug} has {MOST} secrets already, the most; delete one first")
     actor = principal.actor
     try:
         with transaction.atomic():
             row = Secret.objects.create(
-                tenant_id=principal.tenant_id, name=name, sealed=sealed, created_by=actor, updated_by=actor
+                tenant_id=principal.tenant_id, name=name, created_by=actor, updated_by=actor, **kept
             )
     except IntegrityError:
         raise Conflict(f"the secret {name} exists; replace it with PUT", pointer="/name") from None
-    _record(principal, "create", name)
+    _record(principal, "create", row)
     return row
 
 
 @transaction.atomic
-def replace(*, principal: Principal, name: str, value: Any) -> Secret:
-    """Give a secret another value; workers take it within seconds. Raises NotFound, InvalidInput."""
-    row = scoped_get(named(principal).select_for_update(), principal, what="secret", name=name)
-    row.sealed, row.updated_by = _sealed(principal.tenant_id, name, value), principal.actor
-    row.save(update_fields=["sealed", "updated_by", "updated_at"])
-    _record(principal, "replace", name)
+def replace(*, principal: Principal, name: str, given: Mapping[str, Any]) -> Secret:
+    """Give a secret another value, or another place; workers take it within seconds.
+
+    Raises NotFound, InvalidInput, InvalidInputs.
+    """
+    row = locked(principal, name)
+    for field, value in _kept(principal, name, given).items():
+        setattr(row, field, value)
+    row.updated_by = principal.actor
+    row.save(update_fields=["store", "place", "sealed", "updated_by", "updated_at"])
+    _record(principal, "replace", row)
     return row
 
 
 @transaction.atomic
 def delete(*, principal: Principal, name: str) -> None:
-    """Forget a secret; attempts that refer to it fail from then on, and say so. Raises NotFound."""
-    scoped_get(named(principal).select_for_update(), principal, what="secret", name=name).delete()
-    _record(principal, "delete", name)
+    """Forget a secret; attempts that refer to it fail from then on, and say so. Raises NotFound.
+
+    Whether definitions refer to it is asked in apps/definitions/secret_use.py.
+    """
+    row = locked(principal, name)
+    _record(principal, "delete", row)
+    row.delete()
+
+
+def locked(principal: Principal, name: str) -> Secret:
+    """The tenant's secret, held until the transaction ends. Raises NotFound."""
+    return scoped_get(named(principal).select_for_update(), principal, what="secret", name=name)
 
 
 def unknown(tenant_id: UUID, names: Iterable[str]) -> set[str]:
-    """Those of the names that the tenant has no secret of."""
+    """Those of the names that the tenant has no secret of; the others stay until the transaction ends."""
     wanted = set(names)
     if not wanted:
         return set()
-    return wanted - set(Secret.objects.filter(tenant_id=tenant_id, name__in=wanted).values_list("name", flat=True))
+    with connection.cursor() as cursor:
+        # Shared, so that definitions do not wait for each other; who deletes one waits for them, and then finds them.
+        cursor.execute(_HELD, [tenant_id, sorted(wanted)])
+        return wanted - {name for (name,) in cursor.fetchall()}
 
 
 def reseal_all() -> tuple[int, list[str]]:
-    """Seal everything, chronoweb's own too, with the newest key; row by row, so that nobody waits.
+    """Seal everything, chronoweb's own and channels too, with the newest key; row by row, so that nobody waits.
 
     Returns how many were, and "tenant/name" of those that no key opens.
     """
     done, unreadable = 0, []
-    for identity in list(Secret.objects.order_by("id").values_list("id", flat=True)):
-        with transaction.atomic():
-            row = Secret.objects.select_for_update(of=("self",)).select_related("tenant").filter(id=identity).first()
-            if row is None:
-                continue  # deleted meanwhile
+    for model in (Secret, NotificationChannel):
+        for identity in list(model.objects.exclude(sealed="").order_by("id").values_list("id", flat=True)):
             try:
-                row.sealed = reseal(row.sealed)
+                done += _resealed(model, identity)
             except Unreadable:
-                unreadable.append(f"{row.tenant.slug}/{row.name}")
-                continue
-            Secret.objects.filter(id=identity).update(sealed=row.sealed)  # its value is the same: updated_at stays
-            done += 1
+                row = model.objects.select_related("tenant").get(id=identity)
+                unreadable.append(f"{row.tenant.slug}/{row}")
     return done, unreadable
+
+
+@transaction.atomic
+def _resealed(model: type[Secret] | type[NotificationChannel], identity: Any) -> bool:
+    """False: it has been deleted meanwhile. Raises Unreadable."""
+    row = model.objects.select_for_update(of=("self",)).filter(id=identity).exclude(sealed="").first()
+    if row is None:
+        return False
+    # What it says is the same: updated_at stays.
+    model.objects.filter(id=identity).update(sealed=reseal(row.sealed))
+    return True
 
 
 def check_name(name: Any) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidInput("/name", name, "is no name of a secret", LEGAL)
+
+
+def _kept(principal: Principal, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that say what or where the value is."""
+    store = read_store(given)
+    if strangers := [field for field in given if field not in ("store", *FIELDS[store])]:
+        legal = ", ".join(("store", *FIELDS[store]))
+        raise InvalidInputs(
+            [InvalidInput(f"/{at[:80]}", None, f"is not a field of a secret in {store}", legal) for at in strangers]
+        )
+    if store is Store.DATABASE:
+        return {"store": store, "place": None, "sealed": _sealed(principal.tenant_id, name, given.get("value"))}
+    return {
+        "store": store,
+        "place": read_place(given, store, slug=principal.tenant_slug, config=config()),
+        "sealed": "",
+    }
 
 
 def _sealed(tenant_id: UUID, name: str, value: Any) -> str:
@@ -110,11 +156,12 @@ def _sealed(tenant_id: UUID, name: str, value: Any) -> str:
     return seal(value, str(tenant_id), name)
 
 
-def _record(principal: Principal, act: str, name: str) -> None:
+def _record(principal: Principal, act: str, row: Secret) -> None:
     audit.record(
         tenant_id=principal.tenant_id,
         actor=principal.actor,
         action=f"secret.{act}",
         target_type="secret",
-        target_id=name,
+        target_id=row.name,
+        detail={"store": row.store, **(row.place or {})},
     )

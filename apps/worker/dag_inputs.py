@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from secrets import token_hex
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ from apps.executions.dags.inputs import Inputs, Place
 from apps.executions.dags.references import ReferenceProblem
 from apps.executions.failure import FailureClass
 from apps.executions.rows import Claimed
+from apps.executions.secret_references import marked
 from apps.worker.jobs import Assignment
 
 
@@ -46,11 +48,13 @@ def _completed(assignment: Assignment, given: Inputs) -> Assignment:
         parameters = assignment.parameters_json
         if parameters and b"{{" in parameters:
             parameters = json.dumps(references.resolve(_parameters(assignment), given.scope)).encode()
-        handler = handler_references.resolve(assignment.handler, given.scope)
+        # What results bring along is text, whatever it looks like: only the definition refers to secrets.
+        mark = f"#{token_hex(8)}" if assignment.secrets or assignment.distant else "#"
+        handler = handler_references.resolve(marked(assignment.handler, mark), given.scope)
     except ReferenceProblem as problem:
         return replace(assignment, problem=_error(problem))
     document = json.dumps(given.document()).encode() if handler.get("type") == "python" else None
-    return replace(assignment, handler=handler, parameters_json=parameters, run_json=document)
+    return replace(assignment, handler=handler, parameters_json=parameters, run_json=document, secret_mark=mark)
 
 
 def _parameters(assignment: Assignment) -> Any:

@@ -16,6 +16,7 @@ from apps.executions.states import Outcome
 from apps.worker import limits
 from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.containers.run import ContainerRunner
+from apps.worker.distant_secrets import DistantSecrets
 from apps.worker.handlers.command import CommandStarter
 from apps.worker.handlers.command_policy import CommandPolicy
 from apps.worker.handlers.python import call, call_async, entry_of
@@ -135,6 +136,7 @@ class InlineJobs:
         self._line = line
         self._logs = logs
         self._clock = clock
+        self._distant = DistantSecrets(clock)
         self._webhooks = WebhookCaller(allowed_networks=allowed_networks, clock=clock)
         self._commands = CommandStarter(commands)
         self._container_policy = containers
@@ -219,6 +221,7 @@ class InlineJobs:
         async def cleanup() -> None:
             await self._webhooks.close()
             self._commands.close()
+            self._distant.close()
             await self._containers.close()
 
         if self._handlers_loop is not None:
@@ -234,8 +237,13 @@ class InlineJobs:
         job.give_up_at = self._clock.monotonic() + job.assignment.timeout_seconds + grace
 
     def _on_own_loop(self, job: Job, make: Callable[[], Coroutine[Any, Any, Report]]) -> None:
+        async def run() -> Report:
+            if job.assignment.distant and (problem := await self._distant.fetch(job.assignment)):
+                return Report(int(Outcome.FAILED), None, problem)
+            return await make()
+
         job.holder = self._own()
-        self._own().run(job, make, self._ended)
+        self._own().run(job, run, self._ended)
 
     def _own(self) -> LoopThread:
         if self._own_loop is None:

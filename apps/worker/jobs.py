@@ -12,6 +12,20 @@ Answer = Callable[[str | None], None]
 """None: it is kept. Text: why it is not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Distant:
+    """A secret that lies in Vault. path: below the mount, the tenant's prefix included. where: who refers to it.
+
+    part: the member of the handler that takes it.
+    """
+
+    name: str
+    path: str
+    key: str
+    part: str
+    where: str
+
+
 @dataclass(slots=True)
 class Assignment:
     """What a claimed execution needs to run. Instants are microseconds since the epoch, UTC."""
@@ -43,6 +57,10 @@ class Assignment:
     """Of a node of a run: what the handler's context tells of the run, the parents and the item."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the references of its handler stand for, by name. Never passed on but to the handler itself."""
+    secret_mark: str = ""
+    """What the references of its handler carry, so that none is taken for one that came with a result."""
+    distant: "tuple[Distant, ...]" = ()
+    """Secrets that are read elsewhere when it begins; then they are among `secrets`."""
     problem: dict[str, Any] | None = None
     """Why it cannot run at all: it fails with this error."""
 

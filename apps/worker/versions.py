@@ -109,6 +109,7 @@ class Versions:
             class_index=claimed.class_index,
             webhook_secrets=given.signing,
             secrets=given.secrets,
+            distant=given.distant,
             problem=given.problem,
         )
 

@@ -2,9 +2,9 @@
 
 E001 no DATABASE_URL      E002 no REDIS_URL          E003 no SECRET_KEY              E004 a knob out of its range
 E005 Redis may evict      E006 Kafka addresses       E007 networks that are none     E008 no key for secrets
-E009 a key that is none   W001 Redis not reached
+E009 a key that is none   E010 variables of tenants  E011 no way into Vault          W001 Redis not reached
 
-E004, E006, E007 and E009 are told to every command. The others matter to what runs for long, and not to
+E004, E006, E007, E009 and E010 are told to every command. The others matter to what runs for long, and not to
 `makemigrations`: they are deployment checks (`manage.py check --deploy`), and daemons and the web process make them
 when they start.
 """
@@ -42,6 +42,7 @@ def register_all() -> None:
         (check_redis_url, (DAEMON, WEB), True),
         (check_secret_key, (WEB,), True),
         (check_encryption_key, (WEB, SECRETS), True),
+        (check_vault, (SECRETS,), True),
         (check_eviction, (DAEMON,), True),
     )
     for check, tags, deploy in found:
@@ -135,6 +136,20 @@ def check_networks(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]
         hint = "Write networks as 10.1.0.0/16, several with commas."
         return [checks.Error(f"{outbound.SETTING}: {error}.", hint=hint, id="chronoweb.E007")]
     return []
+
+
+def check_vault(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    address = settings.CHRONOWEB.vault_address
+    if not address:
+        return []
+    if not address.startswith(("http://", "https://")):
+        problem = f"CHRONOWEB_VAULT_ADDRESS={address!r} is no address of Vault."
+    elif not settings.VAULT_TOKEN and not (settings.VAULT_ROLE_ID and settings.VAULT_SECRET_ID):
+        problem = "CHRONOWEB_VAULT_ADDRESS is set, but nothing that opens Vault."
+    else:
+        return []
+    hint = "Set it to https://host:8200, and VAULT_TOKEN, or VAULT_ROLE_ID and VAULT_SECRET_ID, for every worker."
+    return [checks.Error(problem, hint=hint, id="chronoweb.E011")]
 
 
 def _unfit_kafka_addresses(text: str) -> Sequence[str]:

@@ -116,6 +116,16 @@ class Config:
 
     kafka_partitions: int = _number(16, 1, 1000, "partitions of each topic that is made: at least the most workers")
 
+    # Secrets
+    secret_environment: tuple[str, ...] = _words("variables that secrets may be: acme=ACME_SECRET_,beta=BETA_SECRET_")
+    vault_address: str = _word("", "where HashiCorp Vault answers, such as https://vault:8200; empty: there is none")
+    vault_mount: str = _word("secret", "where Vault's key-value store, version 2, is mounted")
+    vault_prefix: str = _word("chronoweb", "the folder there in which each tenant has a folder of its slug")
+    vault_namespace: str = _word("", "Vault's namespace; empty: none")
+    vault_approle_mount: str = _word("approle", "where Vault's AppRole is mounted, if there is no VAULT_TOKEN")
+    vault_ca_file: str = _word("", "certificates that Vault's is checked against; empty: the system's")
+    vault_timeout_seconds: float = _number(5, 0.1, 60, "how long a worker waits for an answer of Vault's")
+
     # API
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")

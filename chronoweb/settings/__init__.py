@@ -29,6 +29,10 @@ if not SECRET_KEY:
 SECRET_ENCRYPTION_KEYS = env.list("SECRET_ENCRYPTION_KEYS", default=[])
 if not SECRET_ENCRYPTION_KEYS and (DATA_DIR / "secret_encryption_keys").exists():
     SECRET_ENCRYPTION_KEYS = (DATA_DIR / "secret_encryption_keys").read_text().split()
+# How workers prove themselves to Vault, if CHRONOWEB_VAULT_ADDRESS names one: by a token, or by an AppRole.
+VAULT_TOKEN = env.str("VAULT_TOKEN", default="")
+VAULT_ROLE_ID = env.str("VAULT_ROLE_ID", default="")
+VAULT_SECRET_ID = env.str("VAULT_SECRET_ID", default="")
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 

@@ -9,6 +9,8 @@ shell: an element of argv stays one element, whatever the value holds. Names of 
     {{ item }} {{ item.sku }} {{ index }}   what a mapped node is given
     {{ invoice.result.total | default(0) }} a JSON value instead of what is not there
     {{ "{{" }}                              a JSON text as it stands: how to write two braces
+
+`{{secret:NAME}}` is none of these: secrets are put in last, where a handler uses them (executions/secret_references.py).
 """
 
 import json
@@ -23,7 +25,7 @@ NODE_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 RESERVED = ("run", "item", "index")
 """First words that are no node's id."""
 
-_REFERENCE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_REFERENCE = re.compile(r"\{\{(?!\s*secret:)(.*?)\}\}", re.DOTALL)
 _LITERAL = re.compile(r"\{\{\s*(\"(?:[^\"\\]|\\.)*\")\s*\}\}")
 _EITHER = re.compile(f"{_LITERAL.pattern}|{_REFERENCE.pattern}", re.DOTALL)
 _EXPRESSION = re.compile(r"((?:[^|\s\"]|\"(?:[^\"\\]|\\.)*\")+)\s*(?:\|\s*default\((.*)\)\s*)?", re.DOTALL)

@@ -53,9 +53,10 @@ FROM task_versions v JOIN tenants t ON t.id = v.tenant_id
 WHERE v.id = ANY(%(versions)s)
 
 -- name: secrets_of
--- Tenants' secrets by name, sealed as they are kept.
-SELECT s.tenant_id, s.name, s.sealed
+-- Tenants' secrets by name: sealed as they are kept, or where they are.
+SELECT s.tenant_id, s.name, s.store, s.sealed, s.place, t.slug
 FROM unnest(%(tenants)s, %(names)s) v(tenant_id, name)
+JOIN tenants t ON t.id = v.tenant_id
 JOIN tenant_secrets s ON s.tenant_id = v.tenant_id AND s.name = v.name
 WHERE s.valid_until IS NULL OR s.valid_until > clock_timestamp()
 

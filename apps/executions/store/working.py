@@ -9,6 +9,7 @@ from apps.executions import ids
 from apps.executions.rows import (
     Claimed,
     Finish,
+    KeptSecret,
     Note,
     VersionRow,
     WorkerLoad,
@@ -56,14 +57,17 @@ def versions_of(connection: psycopg.Connection, versions: Sequence[int]) -> list
     return [VersionRow(*row) for row in connection.execute(named_sql("versions_of"), {"versions": list(versions)})]
 
 
-def secrets_of(connection: psycopg.Connection, wanted: Sequence[tuple[bytes, str]]) -> dict[tuple[bytes, str], str]:
-    """(tenant, name) → what is kept of it, sealed; what is missing from the answer does not exist."""
+def secrets_of(
+    connection: psycopg.Connection, wanted: Sequence[tuple[bytes, str]]
+) -> dict[tuple[bytes, str], KeptSecret]:
+    """(tenant, name) → what is kept of it; what is missing from the answer does not exist."""
     parameters = {
         "tenants": uuids([tenant for tenant, _ in wanted]),
         "names": texts([name.encode() for _, name in wanted]),
     }
     cursor = connection.cursor(binary=True)
-    return {(tenant, name): sealed for tenant, name, sealed in cursor.execute(named_sql("secrets_of"), parameters)}
+    rows = cursor.execute(named_sql("secrets_of"), parameters)
+    return {(tenant, name): KeptSecret(*kept) for tenant, name, *kept in rows}
 
 
 def release(

@@ -133,7 +133,7 @@ class ContainerRunner:
     def _program(
         self, engine: Engine, assignment: Assignment, asked: Resources, directory: str, gate: Gate | None
     ) -> Program:
-        own = put_in(assignment.handler.get("environment"), assignment.secrets)
+        own = put_in(assignment.handler.get("environment"), assignment.secrets, assignment.secret_mark)
         given = {"HOME": "/tmp", **own, **(gates.VARIABLES if gate else {})}  # noqa: S108 - inside
         variables = Path(directory, "environment")
         variables.touch(mode=0o600)

@@ -98,7 +98,7 @@ def _environment(assignment: Assignment, directory: str, *, own_user: bool) -> d
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": directory,
         "TMPDIR": directory,
-        **put_in(assignment.handler.get("environment"), assignment.secrets),
+        **put_in(assignment.handler.get("environment"), assignment.secrets, assignment.secret_mark),
         **attempt_variables(assignment),
     }
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx
 
 from apps.executions.failure import FATE_UNKNOWN, FailureClass
-from apps.executions.secret_references import put_in
+from apps.executions.secret_references import put_in, put_in_url, put_in_value, references
 from apps.executions.states import Outcome
 from apps.logs.attempt_log import AttemptLog
 from apps.worker.handlers import signing
@@ -79,15 +79,17 @@ class WebhookCaller:
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             )
         handler = assignment.handler
-        split_url(handler["url"])
+        url = put_in_url(handler["url"], assignment.secrets, assignment.secret_mark)
+        split_url(url)
         request = self._client.build_request(
             handler.get("method", "POST"),
-            handler["url"],
+            url,
             headers=_headers(assignment),
             content=_content(assignment),
             timeout=_timeout(handler),
         )
         self._sign(request, assignment)
+        home = _origin(request.url)
         for _ in range(REDIRECTS + 1):
             journal.request(request)
             response = await self._client.send(request, stream=True)
@@ -102,11 +104,14 @@ class WebhookCaller:
             finally:
                 await response.aclose()
             split_url(str(following.url))
-            if _origin(following.url) != _origin(request.url):
+            if _origin(following.url) != home:
                 # What the task's author meant for one host is not told to another.
                 for name in (*(handler.get("headers") or {}), *signing.HEADERS):
                     following.headers.pop(name, None)
-            else:
+                if following.read() and any(reference.part == "body" for reference in references(handler)):
+                    where = _shown(str(following.url))
+                    raise OutboundRefused(f"a redirect to {where} would tell another host the secrets of the body")
+            elif "webhook-signature" in following.headers:
                 self._sign(following, assignment)  # a 303 has dropped the body
             request = following
         raise httpx.TooManyRedirects(f"more than {REDIRECTS} redirects", request=request)
@@ -155,7 +160,7 @@ def _connection_error(assignment: Assignment, problem: httpx.HTTPError) -> dict[
 
 def _headers(assignment: Assignment) -> dict[str, str]:
     handler = assignment.handler
-    given = put_in(handler.get("headers"), assignment.secrets)
+    given = put_in(handler.get("headers"), assignment.secrets, assignment.secret_mark)
     own = {
         "Idempotency-Key": assignment.idempotency_key,
         "X-Fencing-Token": str(assignment.token),
@@ -179,7 +184,7 @@ def _content(assignment: Assignment) -> bytes | None:
     GET and HEAD carry a body only if the handler gives one.
     """
     handler = assignment.handler
-    body = handler.get("body")
+    body = put_in_value(handler.get("body"), assignment.secrets, assignment.secret_mark)
     if isinstance(body, str):
         return body.encode()
     if body is None:
