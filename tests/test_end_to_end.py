@@ -208,7 +208,7 @@ def everything(installation: Installation, redis_client: redis.Redis) -> Iterato
 
 def test_a_planted_secret_is_nowhere(installation: Installation, redis_client: redis.Redis) -> None:
     planted = 'plant&d "' + secrets.token_urlsafe(24)
-    secret_store.create(principal=installation.principal, name="PLANTED", value=planted)
+    secret_store.create(principal=installation.principal, name="PLANTED", given={"value": planted})
     prints = 'echo "$TOKEN"; printf %s "$TOKEN" | base64; printf %s "$TOKEN" | sha256sum'
     environment = {"TOKEN": {"secret": "PLANTED"}}
     argv = ["/bin/sh", "-c", prints]

@@ -173,7 +173,7 @@ def test_viewers_see_names_and_write_nothing() -> None:
 @pytest.mark.django_db
 def test_the_admin_shows_names_alone(admin_client: Client) -> None:
     principal = make_principal()
-    row = secret_store.create(principal=principal, name="A", value=VALUE)
+    row = secret_store.create(principal=principal, name="A", given={"value": VALUE})
     for path in ("", f"{row.id}/change/"):
         page = admin_client.get(f"/admin/tenants/secret/{path}")
         assert page.status_code == 200

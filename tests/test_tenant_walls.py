@@ -119,7 +119,7 @@ def make_world() -> World:
     dead = ledger.add(Status.DEAD_LETTER, task="of-the-others", error={"type": "E", "message": "of-the-others"})
     ledger.event(rows[Status.RUNNING], target=Status.RUNNING, reason="of-the-others")
     circuit = CircuitBreaker.objects.create(tenant_id=tenant.id, key="webhook:of-the-others", changed_at=now())
-    secret_store.create(principal=make_principal(tenant), name=SECRET, value="of-the-others")
+    secret_store.create(principal=make_principal(tenant), name=SECRET, given={"value": "of-the-others"})
     key = keys.make(tenant=tenant, name="of-the-others", role=Role.OWNER).key
     person = make_person(tenant, role=Role.OWNER)
     return World(tenant, dead, circuit, key, person, *make_dag(make_principal(tenant)))

@@ -15,7 +15,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from apps.definitions.services import VersionMismatch
-from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs, NotFound, ServiceUnavailable
+from chronoweb.runtime.errors import Conflict, Contradiction, InvalidInput, InvalidInputs, NotFound, ServiceUnavailable
 from chronoweb.runtime.rate_limit import TooMany
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,10 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler."""
     if isinstance(error, InvalidInput):
         return _invalid([error])
+    if isinstance(error, Contradiction):
+        shown = [_error(one) for one in error.errors[:MOST_ERRORS]]
+        detail = f"{shown[0]['pointer']} {error.errors[0].problem}"
+        return problem(400, "contradiction", detail, errors=shown)
     if isinstance(error, InvalidInputs):
         return _invalid(error.errors)
     if isinstance(error, VersionMismatch):

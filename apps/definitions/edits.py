@@ -12,7 +12,7 @@ from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule, occurrences
 from apps.definitions.plans import oldest_partition, plan_of, run_at_of
 from apps.definitions.scheduling import first_fire_at, jitter_ms
-from apps.definitions.secret_references import check_secrets
+from apps.definitions.secret_references import check_names
 from apps.definitions.tasks import locked_task, save_named
 from apps.definitions.validation import FIELDS, read_document
 from apps.definitions.versions import document_of, put_document, write_version
@@ -56,8 +56,7 @@ def update_task(
     changed = [name for name in FIELDS if document[name] != before[name]]
     if not changed:
         return task
-    if "handler" in changed:
-        check_secrets(document["handler"], principal.tenant_id)
+    check_names({name: document[name] for name in changed}, principal.tenant_id)
     put_document(task, document)
     task.version += 1
     schedule = Schedule.parse(task.schedule)

@@ -9,11 +9,13 @@ from typing import Any
 
 from apps.definitions import reading, validation
 from apps.definitions.models import OVERLAP_POLICIES
+from apps.definitions.notifications import CHANNELS_AT_MOST, EVENTS
 from apps.definitions.schedules import DST_FOLD, DST_GAP, MAX_EVERY_SECONDS, SPELLINGS, TYPES
 from apps.definitions.timeouts import LONGEST_SECONDS
 from apps.executions import concurrency, labels
 from apps.executions.handler_shapes import handler
 from apps.executions.retry import BACKOFFS, LARGEST_DELAY_SECONDS, MOST_ATTEMPTS, RetryPolicy
+from apps.tenants.channel_kinds import KINDS, NAME
 from apps.executions.retry_rules import ACTIONS, LEGAL_ERROR, MOST_RULES
 
 Shape = dict[str, Any]
@@ -48,6 +50,7 @@ def task_properties() -> dict[str, Shape]:
         "overlap_policy": {"enum": list(OVERLAP_POLICIES)},
         "catchup_seconds": whole(0, validation.MAX_CATCHUP_SECONDS),
         **run_properties(),
+        "notifications": notifications(),
     }
     assert set(known) == set(validation.FIELDS)
     shapes = {name: shape if name in validation.REQUIRED else or_null(shape) for name, shape in known.items()}
@@ -72,6 +75,12 @@ def run_properties() -> dict[str, Shape]:
         "concurrency": _concurrency(),
         "requires": {"type": "array", "items": TEXT, "maxItems": labels.MOST},
     }
+
+
+def notifications() -> Shape:
+    uri = {**TEXT, "pattern": f"^({'|'.join(KINDS)})://{NAME.pattern}$"}
+    named = or_null({"type": "array", "items": uri, "maxItems": CHANNELS_AT_MOST})
+    return {"type": "object", "properties": dict.fromkeys(EVENTS, named), "additionalProperties": False}
 
 
 def schedule() -> Shape:

@@ -40,6 +40,12 @@ class Task(models.Model):
     requires = ArrayField(
         models.TextField(), default=list, blank=True, help_text="labels that a worker must carry to run it"
     )
+    notifications = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="on_failure, on_success, on_dlq: channels such as slack://ops",
+    )
     route_id = models.IntegerField(default=0, db_default=0, help_text="the ledger's number of those labels; 0: none")
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
@@ -97,6 +103,12 @@ class Dag(models.Model):
     failure_policy = models.CharField(max_length=16, default="skip_downstream")
     parameters = models.JSONField(default=dict, blank=True, help_text="of each run, where a trigger says nothing else")
     parameters_schema = models.JSONField(null=True, blank=True, help_text="JSON Schema that a run's parameters fit")
+    notifications = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="on_failure, on_success, on_dlq: channels such as slack://ops",
+    )
     node_count = models.IntegerField(default=0)
     edge_count = models.IntegerField(default=0)
     version = models.IntegerField(default=1, help_text="number of the version in force")

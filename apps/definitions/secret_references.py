@@ -1,17 +1,24 @@
-"""Whether the secrets that a task refers to exist: asked when it is defined, so that no attempt has to find out."""
+"""Whether the secrets and channels that a definition names exist: asked then, so that no attempt has to find out."""
 
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from apps.definitions.notifications import unknown_channels
 from apps.executions.secret_references import references
 from apps.tenants import secret_store
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 
-def check_secrets(handler: Mapping[str, Any], tenant_id: UUID) -> None:
-    """Raise InvalidInputs, naming each secret that the tenant does not have. handler: one that passed the checks."""
-    if errors := missing_secrets({"/handler": handler}, tenant_id):
+def check_names(document: Mapping[str, Any], tenant_id: UUID) -> None:
+    """Raise InvalidInputs, naming each secret and channel that the tenant does not have.
+
+    document: those fields of a task that are new, and have passed the checks.
+    """
+    errors = unknown_channels(document.get("notifications") or {}, tenant_id)
+    if "handler" in document:
+        errors += missing_secrets({"/handler": document["handler"]}, tenant_id)
+    if errors:
         raise InvalidInputs(errors)
 
 

@@ -41,9 +41,7 @@ def _users_of_secret(tenant_id: UUID, name: str) -> list[dict[str, str]]:
     tasks = _mentioning(Task.objects.filter(tenant_id=tenant_id, deleted_at=None), "handler", name)
     nodes = DagNode.objects.filter(dag__tenant_id=tenant_id, dag__deleted_at=None).select_related("dag")
     of_dags = {
-        node.dag_id: _named("dag", node.dag)
-        for node in _mentioning(nodes, "definition", name)
-        if uses(node.definition)
+        node.dag_id: _named("dag", node.dag) for node in _mentioning(nodes, "definition", name) if uses(node.definition)
     }
     return [_named("task", task) for task in tasks if uses({"handler": task.handler})] + list(of_dags.values())
 
@@ -74,5 +72,3 @@ def _refuse_used(what: str, users: list[dict[str, str]]) -> None:
     names = ", ".join(f"{user['type']} {user['name']}" for user in users[:_SHOWN])
     more = f" and {len(users) - _SHOWN} more" if len(users) > _SHOWN else ""
     raise Conflict(f"{what} is in use by {names}{more}: change those first", used_by=users[:_SHOWN])
-
-

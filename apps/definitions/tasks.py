@@ -10,9 +10,9 @@ from django.db import connection as django_connection
 from apps.definitions.models import Task
 from apps.definitions.occurrences import Schedule
 from apps.definitions.scheduling import first_fire_at, jitter_ms
-from apps.definitions.secret_references import check_secrets
+from apps.definitions.secret_references import check_names
 from apps.definitions.validation import read_document
-from apps.definitions.versions import put_document, write_version
+from apps.definitions.versions import document_of, put_document, write_version
 from apps.executions import person_store
 from apps.tenants import audit
 from apps.tenants.identity import new_uuid
@@ -31,7 +31,7 @@ def create_task(*, principal: Principal, data: Any) -> Task:
     now = person_store.database_now(postgres.raw(django_connection))
     task = Task(id=new_uuid(), tenant_id=principal.tenant_id)
     put_document(task, read_document(data, now=now))
-    check_secrets(task.handler, principal.tenant_id)
+    check_names(document_of(task), principal.tenant_id)
     schedule = Schedule.parse(task.schedule)
     task.jitter_ms = jitter_ms(task, schedule)
     task.next_fire_at = first_fire_at(schedule, after=now)

@@ -5,7 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from apps.definitions import json_values
+from apps.definitions.contradictions import contradictions
 from apps.definitions.models import OVERLAP_POLICIES
+from apps.definitions.notifications import read_notifications
 from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import ONE_SHOT_GRACE
 from apps.definitions.reading import DocumentReader
@@ -16,8 +18,9 @@ from apps.executions.concurrency import key_of, read_concurrency
 from apps.executions.handler_spec import validate_handler
 from apps.executions.labels import read_requires
 from apps.executions.retry import RetryPolicy
+from apps.executions.secret_references import PLACES, mentioned, written
 from chronoweb.runtime.config import config
-from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+from chronoweb.runtime.errors import Contradiction, InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import Resolve, system_resolve
 
 DEFAULTS: dict[str, Any] = {
@@ -34,11 +37,13 @@ DEFAULTS: dict[str, Any] = {
     "retry_policy": {},
     "idempotent": True,
     "requires": [],
+    "notifications": {},
 }
 REQUIRED = ("name", "schedule", "handler")
 FIELDS = (
     *("name", "description", "tags", "priority", "schedule", "strict_timing", "overlap_policy", "catchup_seconds"),
     *("concurrency", "handler", "parameters", "timeout_seconds", "timeouts", "retry_policy", "idempotent", "requires"),
+    "notifications",
 )
 """In the order in which the API shows them."""
 
@@ -83,13 +88,40 @@ def read_document(
         "retry_policy": reader.nested("retry_policy", lambda given: RetryPolicy.parse(given).to_json()),
         "idempotent": reader.boolean("idempotent"),
         "requires": reader.nested("requires", read_requires),
+        "notifications": reader.nested("notifications", read_notifications),
     }
     if before is None or any(values[name] != before[name] for name in ("handler", "parameters")):
         reader.errors += _misfits(values["handler"], values["parameters"])
     reader.errors += _keyless(values["concurrency"], values["parameters"])
+    if before is None or values["parameters"] != before["parameters"]:
+        reader.errors += _secrets_in(values["parameters"])
     if reader.errors:
         raise InvalidInputs(reader.errors)
+    if problem := _contradiction(values, data, before):
+        raise problem
     return values
+
+
+def _secrets_in(parameters: Any) -> list[InvalidInput]:
+    """Parameters are stored and shown as they are, so a reference there would promise what it does not keep."""
+    legal = f"a reference in the handler's {', '.join(PLACES)}"
+    return [
+        InvalidInput(f"/parameters{at}", written(name), "refers to a secret, which parameters cannot", legal)
+        for at, name in mentioned(parameters)
+    ]
+
+
+def _contradiction(
+    values: Mapping[str, Any], data: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> Contradiction | None:
+    """Of what this document says; what was accepted before stays so while none of it changes."""
+    limits = ("timeout_seconds", "timeouts", "handler")
+    if before is not None and all(values[name] == before.get(name) for name in limits):
+        return None
+    stated = {name for name in limits if data.get(name) is not None}
+    if before is not None and values["timeout_seconds"] == before.get("timeout_seconds") == DEFAULTS["timeout_seconds"]:
+        stated.discard("timeout_seconds")  # a partial edit brings it along
+    return contradictions(values, stated=stated)
 
 
 def _misfits(handler: Any, parameters: Any) -> list[InvalidInput]:

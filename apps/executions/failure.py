@@ -29,9 +29,7 @@ FATE_UNKNOWN = "unknown"
 """The value of an error's "fate": the work may have been done, and nobody can tell."""
 
 _KNOWN = frozenset(kind.value for kind in FailureClass)
-_SAYS_NOTHING = frozenset(
-    {"ReferenceProblem", "SecretMissing", "SecretUnavailable", "SecretUnreadable", "SecretUnfit"}
-)
+_SAYS_NOTHING = frozenset({"ReferenceProblem", "SecretMissing", "SecretUnavailable", "SecretUnreadable", "SecretUnfit"})
 """Faults of the configuration, such as a secret that is not there: what the work would have called was not asked."""
 _NEVER_RAN = frozenset({"HandlerNotLoaded", "HandlersNotLoaded", "CommandNotStarted", "ContainerNotStarted"})
 

@@ -1,8 +1,8 @@
 """References to secrets in a handler: `{{secret:NAME}}` inside a text that a worker makes use of late. Pure.
 
-They stand in headers, environments and bodies, and in a URL behind its host, where the value is percent-encoded. Stored
-is this form alone. {"secret": "NAME"}, with {"prefix": "Bearer "} before it if need be, means the same where a header or
-a variable has its text, and is turned into it; versions from before that keep it, and are read.
+They stand in headers, environments and bodies, and in a URL behind its host, where the value is percent-encoded. This
+form alone is stored. {"secret": "NAME", "prefix": "Bearer "}, the prefix only if need be, means the same where a header
+or a variable has its text, and is turned into it; versions from before that keep it, and are read.
 
 Only what stood in the definition is a reference. In a node of a DAG the results of others are put in first: `marked`
 gives the definition's own references a mark that no result can know, and `put_in` looks for those alone.

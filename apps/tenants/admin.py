@@ -14,7 +14,7 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.tenants import audit, keys
-from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, Secret, Tenant
+from apps.tenants.models import ApiKey, AuditEntry, Membership, NotificationChannel, Role, Secret, Tenant
 from apps.tenants.read_only_admin import ReadOnlyAdmin, StrictAdmin, StrictPages
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
@@ -150,15 +150,25 @@ class ApiKeyAdmin(StrictAdmin):
 
 @admin.register(Secret)
 class SecretAdmin(ReadOnlyAdmin):
-    """Names alone. Values are written over REST, by those whose they are."""
+    """Names, and where values are kept. They are written over REST, by those whose they are."""
 
-    list_display = ("name", "tenant", "updated_at", "updated_by")
-    list_filter = ("tenant",)
+    list_display = ("name", "tenant", "store", "updated_at", "updated_by")
+    list_filter = ("store", "tenant")
     list_select_related = ("tenant",)
-    fields = ("tenant", "name", "created_at", "created_by", "updated_at", "updated_by")
+    fields = ("tenant", "name", "store", "place", "created_at", "created_by", "updated_at", "updated_by")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Secret]:
         return super().get_queryset(request).exclude(name__startswith=":")
+
+
+@admin.register(NotificationChannel)
+class NotificationChannelAdmin(ReadOnlyAdmin):
+    """What may be shown of them. They are written over REST, by those whose they are."""
+
+    list_display = ("uri", "tenant", "updated_at", "updated_by")
+    list_filter = ("kind", "tenant")
+    list_select_related = ("tenant",)
+    fields = ("tenant", "kind", "name", "config", "created_at", "created_by", "updated_at", "updated_by")
 
 
 @admin.register(AuditEntry)

@@ -76,9 +76,7 @@ def secret_fields(kind: str) -> list[str]:
     return [name for name, field in KINDS[kind].items() if field.is_secret]
 
 
-def read_config(
-    kind: str, given: Any, *, before: Mapping[str, str] | None
-) -> tuple[dict[str, Any], dict[str, str]]:
+def read_config(kind: str, given: Any, *, before: Mapping[str, str] | None) -> tuple[dict[str, Any], dict[str, str]]:
     """(what may be shown, what is sealed). before: the sealed part in force, for what is not given anew.
 
     Raises InvalidInputs, pointers below /config; values are not repeated: they may be the secret.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 
 from apps.tenants import audit
@@ -20,6 +20,10 @@ from chronoweb.runtime.encryption import seal, unseal
 from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs
 
 MOST = 200
+_HELD = """
+SELECT kind || '://' || name FROM notification_channels
+WHERE tenant_id = %s AND kind || '://' || name = ANY(%s) ORDER BY id FOR KEY SHARE
+"""
 
 
 def channels(principal: Principal) -> QuerySet[NotificationChannel]:
@@ -85,12 +89,16 @@ def opened(row: NotificationChannel) -> dict[str, str]:
     return json.loads(unseal(row.sealed, str(row.tenant_id), row.uri)) if row.sealed else {}
 
 
-def uris(tenant_id: UUID, wanted: Iterable[str] | None = None) -> list[str]:
-    """What definitions of the tenant may name, sorted; those that are `wanted` stay until the transaction ends."""
-    rows = NotificationChannel.objects.filter(tenant_id=tenant_id).order_by("kind", "name")
-    if wanted is not None and wanted:
-        rows = rows.select_for_update(no_key=True)
-    return [row.uri for row in rows]
+def uris(tenant_id: UUID) -> list[str]:
+    """What definitions of the tenant may name, sorted."""
+    return [row.uri for row in NotificationChannel.objects.filter(tenant_id=tenant_id).order_by("kind", "name")]
+
+
+def held(tenant_id: UUID, wanted: Iterable[str]) -> set[str]:
+    """Those of the wanted that there are; they stay until the transaction ends. Definitions share the lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [tenant_id, sorted(set(wanted))])
+        return {uri for (uri,) in cursor.fetchall()}
 
 
 def _sealed(row: NotificationChannel, secret_part: Mapping[str, str]) -> str:

@@ -185,10 +185,16 @@ class Secret(models.Model):
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="secrets")
     name = models.CharField(max_length=63)
     store = models.CharField(
-        max_length=16, choices=Store.choices, default=Store.DATABASE, db_default=Store.DATABASE, help_text="who keeps it"
+        max_length=16,
+        choices=Store.choices,
+        default=Store.DATABASE,
+        db_default=Store.DATABASE,
+        help_text="the keeper",
     )
     place = models.JSONField(
-        null=True, blank=True, help_text="where it is kept: a variable, or path and key in Vault; empty: in the database"
+        null=True,
+        blank=True,
+        help_text="where it lies: a variable, or path and key in Vault; empty: the database",
     )
     sealed = models.TextField(
         default="", db_default="", blank=True, editable=False, help_text="encrypted for this tenant and name"

@@ -1,7 +1,8 @@
 """Where a secret's value is kept: sealed in the database, in a variable of the workers' environment, or in Vault. Pure.
 
-A tenant names what is its own and nothing else. Of the environment it reads the variables that begin with the prefix that
-CHRONOWEB_SECRET_ENVIRONMENT gives it (none, for most); in Vault what lies below CHRONOWEB_VAULT_PREFIX and its slug.
+A tenant names what is its own and nothing else. Of the environment it reads the variables that begin with the prefix
+that CHRONOWEB_SECRET_ENVIRONMENT gives it (none, for most); in Vault what lies below CHRONOWEB_VAULT_PREFIX and its
+slug.
 """
 
 import re

@@ -101,7 +101,8 @@ def reseal_all() -> tuple[int, list[str]]:
     Returns how many were, and "tenant/name" of those that no key opens.
     """
     done, unreadable = 0, []
-    for model in (Secret, NotificationChannel):
+    models: tuple[type[Any], ...] = (Secret, NotificationChannel)
+    for model in models:
         for identity in list(model.objects.exclude(sealed="").order_by("id").values_list("id", flat=True)):
             try:
                 done += _resealed(model, identity)
@@ -112,7 +113,7 @@ def reseal_all() -> tuple[int, list[str]]:
 
 
 @transaction.atomic
-def _resealed(model: type[Secret] | type[NotificationChannel], identity: Any) -> bool:
+def _resealed(model: type[Any], identity: Any) -> bool:
     """False: it has been deleted meanwhile. Raises Unreadable."""
     row = model.objects.select_for_update(of=("self",)).filter(id=identity).exclude(sealed="").first()
     if row is None:

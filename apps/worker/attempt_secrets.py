@@ -1,6 +1,6 @@
 """The secrets that attempts need: read in batches, opened here and nowhere else, kept in memory for a few seconds.
 
-What lies in Vault is not read here, where all tenants' claims pass: attempts are given where it is (distant_secrets.py).
+What lies in Vault is not read here, where every claim passes: attempts are told where it is (distant_secrets.py).
 """
 
 import os

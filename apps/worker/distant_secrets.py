@@ -1,7 +1,7 @@
 """Secrets that lie in Vault: read when an attempt that refers to them begins, by a few threads, beside everything else.
 
-A slow Vault holds up the attempts that need it, within their own time, and nobody else's. What was read is kept for some
-seconds; attempts that ask for the same at once ask once.
+A slow Vault holds up the attempts that need it, within their own time, and nobody else's. What was read is kept for
+some seconds; attempts that ask for the same at once ask once.
 """
 
 import asyncio

@@ -57,3 +57,7 @@ class InvalidInputs(ChronowebError):
     def __init__(self, errors: Sequence[InvalidInput]) -> None:
         self.errors = list(errors)
         super().__init__("; ".join(str(error) for error in self.errors))
+
+
+class Contradiction(InvalidInputs):
+    """Values that are right one by one and cannot hold together; all of them are named."""

@@ -1,6 +1,6 @@
 """Reads secrets from HashiCorp Vault, or what speaks as it does: version 2 of its key-value store, by token or AppRole.
 
-Who reads decides by the class of the error whether to try again: `VaultAway` may pass, `VaultRefused` will not by itself.
+The class of an error says whether to try again: `VaultAway` may pass, `VaultRefused` will not by itself.
 """
 
 import threading
@@ -39,7 +39,9 @@ class VaultRefused(ChronowebError):
 class Vault:
     """Any thread. Values and tokens are in no message."""
 
-    def __init__(self, config: Config, *, token: str, role_id: str, secret_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, config: Config, *, token: str, role_id: str, secret_id: str, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._config = config
         self._token = token
         self._role = (role_id, secret_id)

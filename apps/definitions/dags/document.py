@@ -18,6 +18,7 @@ from apps.definitions.dags.node_references import wrong_references
 from apps.definitions.dags.nodes import FIELDS as NODE_FIELDS
 from apps.definitions.dags.nodes import Node, NodeReader
 from apps.definitions.models import OVERLAP_POLICIES
+from apps.definitions.notifications import read_notifications
 from apps.definitions.schedules import Schedule
 from apps.definitions.validation import (
     DESCRIPTION_CHARACTERS,
@@ -31,7 +32,8 @@ from chronoweb.runtime.outbound import Resolve, system_resolve
 
 FIELDS = (
     *("name", "description", "tags", "schedule", "strict_timing", "catchup_seconds", "overlap_policy"),
-    *("max_active_runs", "run_timeout_seconds", "failure_policy", "parameters", "parameters_schema", "nodes"),
+    *("max_active_runs", "run_timeout_seconds", "failure_policy", "parameters", "parameters_schema"),
+    *("notifications", "nodes"),
 )
 """In the order in which the API and files show them."""
 SPELLINGS = {"dag": "name", "tasks": "nodes"}
@@ -47,6 +49,7 @@ DEFAULTS: dict[str, Any] = {
     "failure_policy": FailurePolicy.SKIP_DOWNSTREAM.word,
     "parameters": {},
     "parameters_schema": None,
+    "notifications": {},
 }
 POLICIES = tuple(policy.word for policy in FailurePolicy)
 SCHEDULE_FIELDS = tuple(Schedule.__dataclass_fields__)
@@ -120,6 +123,7 @@ def _plain_values(reader: ScheduleReader, now: datetime, before: Mapping[str, An
         "failure_policy": reader.choice("failure_policy", POLICIES),
         "parameters": reader.get("parameters"),
         "parameters_schema": reader.get("parameters_schema"),
+        "notifications": reader.nested("notifications", read_notifications),
     }
     reader.errors += _parameter_errors(values)
     return values

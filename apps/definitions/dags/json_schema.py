@@ -9,7 +9,7 @@ from typing import Any
 from apps.definitions import reading, validation
 from apps.definitions.dags import document, nodes
 from apps.definitions.graph import MOST_NODES
-from apps.definitions.json_shapes import OBJECT, TEXT, or_null, run_properties, shared, whole
+from apps.definitions.json_shapes import OBJECT, TEXT, notifications, or_null, run_properties, shared, whole
 from apps.definitions.models import OVERLAP_POLICIES
 from apps.executions import handler_spec
 from apps.executions.dags import conditions, references
@@ -58,6 +58,7 @@ def _properties() -> dict[str, Any]:
         "failure_policy": or_null({"enum": list(document.POLICIES)}),
         "parameters": or_null(OBJECT),
         "parameters_schema": or_null({**OBJECT, "description": "JSON Schema 2020-12 that a run's parameters fit"}),
+        "notifications": or_null(notifications()),
         "nodes": listed,
     }
     assert set(known) == set(document.FIELDS)

@@ -15,6 +15,7 @@ from apps.definitions.dags.document import FIELDS, SPELLINGS, DagDocument, read_
 from apps.definitions.dags.versions import document_of, put_document, write_graph, write_version
 from apps.definitions.edits import VersionMismatch, refire_at
 from apps.definitions.models import Dag, Task
+from apps.definitions.notifications import unknown_channels
 from apps.definitions.occurrences import Schedule
 from apps.definitions.scheduling import first_fire_at, jitter_ms
 from apps.definitions.secret_references import missing_secrets
@@ -141,7 +142,7 @@ def record(principal: Principal, dag: Dag, action: str, **detail: object) -> Non
 def _read(
     principal: Principal, data: Any, now: datetime, tasks: TasksOf, before: Mapping[str, Any] | None
 ) -> DagDocument:
-    """The document, and that its inline nodes name secrets which exist."""
+    """The document, and that it names channels and its inline nodes secrets which exist."""
     document = read_dag(data, now=now, find_tasks=tasks, before=before)
     listed = "tasks" if "tasks" in data else "nodes"
     handlers = {
@@ -149,7 +150,9 @@ def _read(
         for position, node in enumerate(document.nodes)
         if "handler" in node.stored
     }
-    if errors := missing_secrets(handlers, principal.tenant_id):
+    errors = unknown_channels(document.values["notifications"], principal.tenant_id)
+    errors += missing_secrets(handlers, principal.tenant_id)
+    if errors:
         raise InvalidInputs(errors)
     return document
 

@@ -19,7 +19,10 @@ from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import Resolve
 
 RULES = tuple(rule.word for rule in TriggerRule)
-_NOT_OF_NODES = ("name", "description", "tags", "schedule", "strict_timing", "overlap_policy", "catchup_seconds")
+_NOT_OF_NODES = (
+    *("name", "description", "tags", "schedule", "strict_timing", "overlap_policy", "catchup_seconds"),
+    "notifications",
+)
 RUN_FIELDS = tuple(name for name in TASK_FIELDS if name not in _NOT_OF_NODES)
 """What an inline node says of its task; of a node that refers to a task, all but the handler override the task's."""
 FIELDS = ("id", "task", "approval", "depends_on", "condition", "trigger_rule", "map_over", *RUN_FIELDS)

@@ -30,7 +30,8 @@ FROM unnest(%(parents)s, %(children)s, %(conditions)s) v(parent, child, conditio
 
 def document_of(dag: Dag) -> dict[str, Any]:
     """The document in force, nodes under the names that their tasks have now."""
-    document = dict(DagVersion.objects.values_list("definition", flat=True).get(id=dag.version_id))
+    stored = DagVersion.objects.values_list("definition", flat=True).get(id=dag.version_id)
+    document = {"notifications": dag.notifications, **stored}  # absent from versions of before there were any
     names = dict(DagNode.objects.filter(dag=dag, task__isnull=False).values_list("key", "task__name"))
     document["nodes"] = [
         {**node, "task": names[node["id"]]} if names.get(node["id"]) else node for node in document["nodes"]

@@ -10,7 +10,7 @@ shell: an element of argv stays one element, whatever the value holds. Names of 
     {{ invoice.result.total | default(0) }} a JSON value instead of what is not there
     {{ "{{" }}                              a JSON text as it stands: how to write two braces
 
-`{{secret:NAME}}` is none of these: secrets are put in last, where a handler uses them (executions/secret_references.py).
+`{{secret:NAME}}` is none of these: secrets are put in last, by handlers (executions/secret_references.py).
 """
 
 import json
