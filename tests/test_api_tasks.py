@@ -71,6 +71,7 @@ def test_the_document_comes_back_whole(api: Api) -> None:
     assert {name: task[name] for name in given} == given
     assert set(task) - set(given) == {
         "id",
+        "notifications",
         "version",
         "paused_at",
         "paused_note",

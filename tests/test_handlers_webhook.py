@@ -38,6 +38,8 @@ class Answers(BaseHTTPRequestHandler):
             self.answer(503, b"later", {"Retry-After": when})
         elif kind == "redirect":
             self.answer(302, b"", {"Location": rest if "://" in rest else f"/{rest}"})
+        elif kind == "kept":
+            self.answer(307, b"", {"Location": rest})
         elif kind == "hops":
             self.answer(307, b"", {"Location": f"/hops/{int(rest) - 1}" if int(rest) else "/ok"})
         elif kind == "large":

@@ -29,8 +29,8 @@ from apps.definitions.models import Backfill, Dag
 from apps.executions import feed
 from apps.executions.models import CircuitBreaker, Execution
 from apps.executions.states import Status
-from apps.tenants import keys, secret_store
-from apps.tenants.models import ApiKey, Role, Tenant
+from apps.tenants import channels, keys, secret_store
+from apps.tenants.models import ApiKey, NotificationChannel, Role, Tenant
 from apps.tenants.principal import Principal
 from chronoweb.asgi import application
 from tests.console_ledger import Ledger, make_person, now
@@ -74,6 +74,7 @@ class World:
     circuit: CircuitBreaker
     key: ApiKey
     member: User
+    channel: NotificationChannel
     dag: Dag
     run: UUID
     backfill: Backfill
@@ -81,7 +82,7 @@ class World:
     def marks(self) -> list[str]:
         """What must not be seen by others."""
         own = (self.tenant.id, self.tenant.slug, self.execution.id, self.execution.task_id, self.key.id)
-        ids = (*own, self.dag.id, self.run, self.backfill.id)
+        ids = (*own, self.channel.id, self.dag.id, self.run, self.backfill.id)
         return [str(mark) for mark in (*ids, self.key.prefix, self.member.username, SECRET, "of-the-others")]
 
 
@@ -101,6 +102,7 @@ FOREIGN: dict[str, Callable[[World], Any]] = {
     "identity": lambda world: world.execution.id,
     "circuit_id": lambda world: world.circuit.pk,
     "key_id": lambda world: world.key.id,
+    "channel_id": lambda world: world.channel.id,
     "username": lambda world: world.member.username,
     "name": lambda world: SECRET,
     "dag_id": lambda world: world.dag.id,
@@ -122,7 +124,9 @@ def make_world() -> World:
     secret_store.create(principal=make_principal(tenant), name=SECRET, given={"value": "of-the-others"})
     key = keys.make(tenant=tenant, name="of-the-others", role=Role.OWNER).key
     person = make_person(tenant, role=Role.OWNER)
-    return World(tenant, dead, circuit, key, person, *make_dag(make_principal(tenant)))
+    address = {"to": ["of-the-others@example.com"]}
+    channel = channels.create(principal=make_principal(tenant), kind="email", name="of-the-others", given=address)
+    return World(tenant, dead, circuit, key, person, channel, *make_dag(make_principal(tenant)))
 
 
 def make_dag(principal: Principal) -> tuple[Dag, UUID, Backfill]:

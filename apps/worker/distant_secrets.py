@@ -6,7 +6,7 @@ some seconds; attempts that ask for the same at once ask once.
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter
 
@@ -15,7 +15,10 @@ from apps.worker.handlers.report import make_error
 from apps.worker.jobs import Assignment, Distant
 from chronoweb.runtime.clock import Clock
 from chronoweb.runtime.config import config
-from chronoweb.runtime.vault import Vault, VaultAway, VaultRefused
+from chronoweb.runtime.errors import VaultAway, VaultRefused
+
+if TYPE_CHECKING:
+    from chronoweb.runtime.vault import Vault
 
 _KEPT_SECONDS = 5.0
 _THREADS = 4
@@ -26,7 +29,7 @@ READS = Counter("chronoweb_vault_reads_total", "Secrets read from Vault", ["outc
 class DistantSecrets:
     """One event loop."""
 
-    def __init__(self, clock: Clock, vault: Vault | None = None) -> None:
+    def __init__(self, clock: Clock, vault: "Vault | None" = None) -> None:
         self._clock = clock
         self._vault = vault
         self._threads: ThreadPoolExecutor | None = None
@@ -81,8 +84,10 @@ class DistantSecrets:
         READS.labels("read").inc()
         return value
 
-    def _connected(self) -> Vault:
+    def _connected(self) -> "Vault":
         if self._vault is None:
+            from chronoweb.runtime.vault import Vault  # its client takes long to load, and few workers need it
+
             self._vault = Vault.configured(config())
         if self._vault is None:
             raise VaultRefused("this worker knows no Vault: CHRONOWEB_VAULT_ADDRESS is not set")

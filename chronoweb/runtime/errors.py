@@ -16,6 +16,14 @@ class ServiceUnavailable(ChronowebError):
     """PostgreSQL, Redis or the broker did not answer; the loop backs off and tries again."""
 
 
+class VaultAway(ServiceUnavailable):
+    """Vault does not answer, is sealed or overloaded: later it may be different."""
+
+
+class VaultRefused(ChronowebError):
+    """Vault has no such value, or this installation may not read it: somebody must change something."""
+
+
 class NotFound(ChronowebError):
     """No such object in the principal's tenant: a foreign id and an unknown one look the same."""
 

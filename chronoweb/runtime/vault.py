@@ -13,7 +13,7 @@ from hvac import exceptions
 
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
-from chronoweb.runtime.errors import ChronowebError
+from chronoweb.runtime.errors import VaultAway, VaultRefused
 
 _MAY_PASS = (
     exceptions.RateLimitExceeded,
@@ -21,19 +21,10 @@ _MAY_PASS = (
     exceptions.BadGateway,
     exceptions.VaultDown,
     exceptions.VaultNotInitialized,
-    exceptions.VaultPreconditionFailed,
     exceptions.UnexpectedError,
 )
 _RENEW_AT = 0.8
 """A token is replaced when so much of its life has passed."""
-
-
-class VaultAway(ChronowebError):
-    """Vault does not answer, is sealed or overloaded: later it may be different."""
-
-
-class VaultRefused(ChronowebError):
-    """There is no such value, or this installation may not read it: somebody must change something."""
 
 
 class Vault:
