@@ -20,3 +20,4 @@ if settings.DEMO_ENDPOINTS:
     urlpatterns.insert(0, path("demo/", include("apps.quickstart.urls")))
 
 handler400 = "apps.api.problems.bad_request"
+handler500 = "apps.api.problems.server_error"

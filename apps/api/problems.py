@@ -15,6 +15,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from apps.definitions.services import VersionMismatch
+from chronoweb.runtime import request_id
 from chronoweb.runtime.errors import Conflict, Contradiction, InvalidInput, InvalidInputs, NotFound, ServiceUnavailable
 from chronoweb.runtime.rate_limit import TooMany
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 CONTENT_TYPE = "application/problem+json"
 MOST_ERRORS = 100
 """Errors of one answer; a batch of 10,000 may have more, and says how many."""
+
+FAILED = "chronoweb failed, and its log says why: look for the request_id"
 
 _SHOWN = 200  # characters of a value
 _HEADER, _QUERY = "header:", "query:"
@@ -98,7 +101,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         exc_info=error,
         extra={"action": "api.failed", "database": isinstance(error, DatabaseError | psycopg.Error)},
     )
-    return problem(500, "internal", "chronoweb failed; nothing was written, and the log says why")
+    return problem(500, "internal", FAILED, request_id=request_id.current())
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -107,6 +110,16 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         return defaults.bad_request(request, exception)
     answer = problem(400, "malformed", "the request's Host header, path or size is refused")
     return HttpResponse(json.dumps(answer.data), status=400, content_type=CONTENT_TYPE)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """What failed outside of the API's views: a problem below /api/, a page elsewhere, and never a trace."""
+    number = request_id.current()
+    if request.path.startswith("/api/"):
+        answer = problem(500, "internal", FAILED, request_id=number)
+        return HttpResponse(json.dumps(answer.data), status=500, content_type=CONTENT_TYPE)
+    text = f"chronoweb failed, and its log says why: look for request {number}."
+    return HttpResponse(text, status=500, content_type="text/plain; charset=utf-8")
 
 
 def _of_drf(error: exceptions.APIException) -> Response:

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from chronoweb.runtime import request_id
+
 _KEY = re.compile(r"(cw_[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{10,}")
 """An API key that came where none belongs, such as a URL: only its prefix is logged."""
 
@@ -27,6 +29,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if number := request_id.current():
+            line["request_id"] = number
         line.update({key: _plain(value) for key, value in vars(record).items() if key not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
