@@ -50,12 +50,12 @@ class OneSecret(ApiView):
         who = principal(request)
         return Response(_shown(scoped_get(secret_store.named(who), who, what="secret", name=name)))
 
-    @documented("Replace a secret's value", takes="SecretValue", gives="Secret")
+    @documented("Replace a secret's value, or its place", takes="SecretValue", gives="Secret")
     def put(self, request: Request, name: str) -> Response:
         body = given_privately(request, _PLACED)
         return Response(_shown(secret_store.replace(principal=principal(request), name=name, given=body)))
 
-    @documented("Forget a secret", gives={204: None})
+    @documented("Forget a secret that nothing refers to", gives={204: None}, fails=(409,))
     def delete(self, request: Request, name: str) -> Response:
         secret_use.delete_secret(principal=principal(request), name=name)
         return Response(status=204)

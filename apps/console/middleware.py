@@ -1,4 +1,4 @@
-"""What every answer says to browsers: nothing but this origin's own files, no frames, no sensors, no script of a text."""
+"""What every answer says to browsers: nothing but this origin's own files, no frames, no sensors, no inline script."""
 
 from collections.abc import Callable
 

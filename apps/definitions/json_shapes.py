@@ -15,8 +15,8 @@ from apps.definitions.timeouts import LONGEST_SECONDS
 from apps.executions import concurrency, labels
 from apps.executions.handler_shapes import handler
 from apps.executions.retry import BACKOFFS, LARGEST_DELAY_SECONDS, MOST_ATTEMPTS, RetryPolicy
-from apps.tenants.channel_kinds import KINDS, NAME
 from apps.executions.retry_rules import ACTIONS, LEGAL_ERROR, MOST_RULES
+from apps.tenants.channel_kinds import KINDS, NAME
 
 Shape = dict[str, Any]
 

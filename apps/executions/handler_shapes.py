@@ -46,7 +46,11 @@ def _python() -> Mapping[str, Shape]:
 def _webhook() -> Mapping[str, Shape]:
     wait = {"type": "number", "minimum": 0.1, "maximum": handler_spec.LONGEST_WAIT_SECONDS}
     return {
-        "url": {**_TEXT, "description": "http or https, of a public host unless the installation allows its network"},
+        "url": {
+            **_TEXT,
+            "description": "http or https, of a public host unless the installation allows its network; "
+            "{{secret:NAME}} may stand behind the host",
+        },
         "method": {"enum": list(handler_spec.METHODS)},
         "headers": {
             "type": "object",
@@ -54,7 +58,7 @@ def _webhook() -> Mapping[str, Shape]:
             "propertyNames": {"pattern": f"^{handler_spec.HEADER_NAME.pattern}$"},
             "additionalProperties": _text_or_secret({**_TEXT, "maxLength": handler_spec.VALUE_BYTES}),
         },
-        "body": {"description": "any JSON value; text goes as it is"},
+        "body": {"description": "any JSON value; text goes as it is; its texts may hold {{secret:NAME}}"},
         "connect_timeout_seconds": wait,
         "read_timeout_seconds": wait,
     }
@@ -103,10 +107,11 @@ def _text_or_secret(text: Shape) -> Shape:
     reference = {
         "type": "object",
         "title": "reference to a secret",
+        "description": "shown as the text {{secret:NAME}}, which may be given as well",
         "required": ["secret"],
         "properties": {
             "secret": {**_TEXT, "pattern": f"^{SECRET_NAME.pattern}$"},
-            "prefix": {**_TEXT, "maxLength": PREFIX_CHARACTERS},
+            "prefix": {**_TEXT, "maxLength": PREFIX_CHARACTERS, "description": "printable ASCII without {{"},
         },
         "additionalProperties": False,
     }

@@ -13,7 +13,10 @@ WITH_BODY = (413, 415, 422)
 """Of every route that takes a body."""
 
 KINDS = {
-    400: (("malformed", "invalid-query"), "The request cannot be read, or its query has wrong or unknown parameters."),
+    400: (
+        ("malformed", "invalid-query", "contradiction"),
+        "The request cannot be read, its query has wrong or unknown parameters, or what it says contradicts itself.",
+    ),
     401: (("unauthenticated",), "Nobody, or nobody known, asks."),
     403: (("forbidden",), "Who asks may not do this: role, scope or CSRF token."),
     404: (("not-found",), "It is not there, or another tenant's."),

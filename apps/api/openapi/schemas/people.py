@@ -21,8 +21,12 @@ from apps.api.openapi.shapes import (
     text,
 )
 from apps.api.tokens import LONGEST
+from apps.tenants.channel_kinds import KINDS
+from apps.tenants.channel_kinds import NAME as CHANNEL_NAME
+from apps.tenants.channels import MOST as MOST_CHANNELS
 from apps.tenants.models import LIMITS, Role, Tier
 from apps.tenants.secret_names import NAME as SECRET_NAME
+from apps.tenants.secret_places import KEY_CHARACTERS, PATH_CHARACTERS, Store
 from apps.tenants.secret_store import MOST as MOST_SECRETS
 from apps.tenants.secret_store import VALUE_BYTES
 
@@ -30,6 +34,24 @@ _ROLE = one_of(Role.values)
 _CREDENTIAL = text(LONGEST, 1)
 _SECRET = {"type": "string", "pattern": f"^{SECRET_NAME.pattern}$"}
 _SECRET_VALUE = text(VALUE_BYTES, 1)
+_PLACE: dict[str, Shape] = {
+    "variable": {**TEXT, "description": "environment: of the workers; begins with the tenant's prefix"},
+    "path": {**text(PATH_CHARACTERS, 1), "description": "vault: below the tenant's folder"},
+    "key": {**text(KEY_CHARACTERS, 1), "description": "vault: the field there"},
+}
+_KEPT: dict[str, Shape] = {
+    "store": {**one_of(Store.values), "default": Store.DATABASE.value},
+    "value": {**_SECRET_VALUE, "description": "database: the secret itself, never shown again"},
+    **_PLACE,
+}
+_ABOUT_STORES = "A value for the database; a variable for the environment; path and key for Vault."
+_CHANNEL_KIND = one_of(KINDS)
+_CHANNEL_NAME = {"type": "string", "pattern": f"^{CHANNEL_NAME.pattern}$"}
+_CHANNEL_CONFIG = {
+    **OBJECT,
+    "description": "; ".join(f"{kind}: {', '.join(fields)}" for kind, fields in KINDS.items())
+    + ". What is sealed may be left out of an edit: it stays.",
+}
 _USERNAME = text(150, 1)
 _KEY = record(
     {
@@ -97,11 +119,39 @@ SCHEMAS: dict[str, Shape] = {
     "ApiKey": _KEY,
     "NewApiKey": extended(_KEY, {"key": {**TEXT, "description": "shown this once"}}),
     "ApiKeyPage": page("ApiKey"),
-    "SecretInput": given({"name": _SECRET, "value": _SECRET_VALUE}, required=["name", "value"]),
-    "SecretValue": given({"value": _SECRET_VALUE}, required=["value"]),
+    "SecretInput": given({"name": _SECRET, **_KEPT}, required=["name"], about=_ABOUT_STORES),
+    "SecretValue": given(_KEPT, about=_ABOUT_STORES),
     "Secret": record(
-        {"name": _SECRET, "created_at": MOMENT, "created_by": TEXT, "updated_at": MOMENT, "updated_by": TEXT}
+        {
+            "name": _SECRET,
+            "store": _KEPT["store"],
+            **_PLACE,
+            "created_at": MOMENT,
+            "created_by": TEXT,
+            "updated_at": MOMENT,
+            "updated_by": TEXT,
+        },
+        optional=_PLACE,
     ),
+    "ChannelInput": given(
+        {"kind": _CHANNEL_KIND, "name": _CHANNEL_NAME, "config": _CHANNEL_CONFIG}, required=["kind", "name", "config"]
+    ),
+    "ChannelConfig": given({"config": _CHANNEL_CONFIG}, required=["config"]),
+    "Channel": record(
+        {
+            "id": UUID,
+            "kind": _CHANNEL_KIND,
+            "name": _CHANNEL_NAME,
+            "uri": {**TEXT, "description": "how definitions name it"},
+            "config": {**OBJECT, "description": "what may be shown of it"},
+            "secret_fields": {**many(TEXT), "description": "what else it has, and nobody is shown"},
+            "created_at": MOMENT,
+            "created_by": TEXT,
+            "updated_at": MOMENT,
+            "updated_by": TEXT,
+        }
+    ),
+    "Channels": record({"items": many("Channel", most=MOST_CHANNELS), "next_cursor": {"type": "null"}}),
     "Secrets": record({"items": many("Secret", most=MOST_SECRETS), "next_cursor": {"type": "null"}}),
     "WebhookSecret": record(
         {
@@ -129,6 +179,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "MemberInput": {"operator": {"username": "ada", "role": "operator"}},
     "MemberPatch": {"viewer": {"role": "viewer"}},
     "ApiKeyInput": {"for_deployments": {"name": "deploy", "role": "operator", "scopes": ["tasks", "dags"]}},
-    "SecretInput": {"token": {"name": "REPORTS_TOKEN", "value": "s3cr3t"}},
+    "SecretInput": {
+        "token": {"name": "REPORTS_TOKEN", "value": "s3cr3t"},
+        "in_vault": {"name": "WAREHOUSE_PASSWORD", "store": "vault", "path": "warehouse/loader", "key": "password"},
+    },
+    "ChannelInput": {
+        "slack": {
+            "kind": "slack",
+            "name": "data-engineering",
+            "config": {"url": "https://hooks.slack.com/services/T000/B000/XXXX"},
+        },
+        "mail": {"kind": "email", "name": "data-team", "config": {"to": ["data@example.com"]}},
+    },
+    "ChannelConfig": {"mail": {"config": {"to": ["data@example.com", "on-call@example.com"]}}},
     "SecretValue": {"token": {"value": "an0ther"}},
 }
