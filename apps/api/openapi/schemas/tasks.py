@@ -27,6 +27,7 @@ _TRIGGER = given(
         "idempotency_key": or_null(text(LONGEST_KEY, 1)),
     }
 )
+_WARNING = record({"pointer": {**TEXT, "description": "into the document"}, "detail": TEXT})
 
 SCHEMAS: dict[str, Shape] = {
     "Handler": lifted(json_shapes.handler()),
@@ -35,7 +36,7 @@ SCHEMAS: dict[str, Shape] = {
     "TaskPatch": partial(_INPUT),
     "Task": _TASK,
     "DefinedTask": extended(
-        _TASK, {"warnings": {**many(TEXT), "description": "what is worth a thought, though nothing is wrong"}}
+        _TASK, {"warnings": {**many(_WARNING), "description": "what is worth a thought, though nothing is wrong"}}
     ),
     "TaskPage": page("Task"),
     "Note": given({"note": or_null(text(NOTE_CHARACTERS))}),
@@ -98,6 +99,7 @@ _SHOWN_NIGHTLY = {
     },
     "idempotent": True,
     "requires": [],
+    "notifications": {"on_failure": ["slack://data-engineering"]},
     "version": 1,
     "paused_at": None,
     "paused_note": "",
