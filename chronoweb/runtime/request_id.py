@@ -25,10 +25,8 @@ class RequestId:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         given = request.headers.get(HEADER, "")
-        token = _current.set(given if _FIT.fullmatch(given) else secrets.token_hex(8))
-        try:
-            response = self._get_response(request)
-            response[HEADER] = _current.get()
-        finally:
-            _current.reset(token)
+        # It stays until the next one begins here: Django logs what went wrong when all middleware is through.
+        _current.set(given if _FIT.fullmatch(given) else secrets.token_hex(8))
+        response = self._get_response(request)
+        response[HEADER] = _current.get()
         return response
