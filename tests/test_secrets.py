@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 from dataclasses import replace
 from io import StringIO
@@ -373,6 +374,11 @@ def test_a_webhook_sends_it_and_keeps_it_from_other_hosts(server: Server) -> Non
         "…" + VALUE[5:] + " and more",
         "before it " + VALUE[:15] + "…",
         "before it " + VALUE[:-1],
+        json.dumps({"body": json.dumps({"again": json.dumps(VALUE)})}),
+        json.dumps(quote(VALUE, safe="").lower()),
+        html.escape(json.dumps(VALUE)),
+        f"percent twice: {quote(quote(VALUE, safe=''))}",
+        VALUE.encode().hex(),
     ],
 )
 def test_it_is_found_in_its_forms_and_where_a_text_was_cut(text: str) -> None:

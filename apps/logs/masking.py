@@ -5,41 +5,34 @@ tenant's secrets that were opened for the attempt, and those of the worker's own
 read. API keys of chronoweb are known by their form.
 """
 
-import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import urlsplit
 
+from apps.logs.disguises import pattern_of
 from chronoweb.runtime.logs import without_secrets
 
 MASK = "***"
-LEAST_CHARACTERS = 4
-"""Shorter values are not looked for: replacing every `1` would hide nothing and spoil the log."""
-_LEAST_IN_BASE64 = 6
 
 _NAME = re.compile(
     r"secret|token|passw|pwd|credential|authorization|api[-_]?key|private[-_]?key|access[-_]?key|signing|cookie|dsn"
     r"|(^|[-_.])(key|auth|pass|pat|pin)($|[-_.])",
     re.IGNORECASE,
 )
-_NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
 
 class Masker:
     """Replaces the values that it was made with. Values of several lines are known line by line."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        self._pattern = _pattern(frozenset(values))
-        self.longest = self._pattern[1]
-        """Characters of the longest value: what is cut must keep so many more until it is masked."""
+        self._expression, self.longest = pattern_of(frozenset(values))
+        """longest: characters of the longest value: what is cut must keep so many more until it is masked."""
 
     def __call__(self, text: str) -> str:
-        pattern = self._pattern[0]
-        if pattern is not None:
-            text = pattern.sub(MASK, text)
+        if self._expression is not None:
+            text = self._expression.sub(MASK, text)
         return without_secrets(text) if "cw_" in text or "login" in text else text
 
 
@@ -93,38 +86,3 @@ def _walk(value: Any, *, secret: bool) -> Iterable[str]:
             yield from _walk(inner, secret=secret)
     elif secret and isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)
-
-
-@lru_cache(maxsize=512)
-def _pattern(values: frozenset[str]) -> tuple[re.Pattern[str] | None, int]:
-    known: set[str] = set()
-    for value in values:
-        scheme, _, credentials = value.partition(" ")
-        if credentials and scheme.lower() in ("bearer", "basic", "token"):
-            known |= forms(credentials)
-        known |= forms(value)
-    if not known:
-        return None, 0
-    ordered = sorted(known, key=lambda one: (-len(one), one))
-    return re.compile("|".join(map(re.escape, ordered))), len(ordered[0])
-
-
-def forms(value: str) -> set[str]:
-    """The value as it is, line by line, in JSON, in a URL and in Base64."""
-    if len(value) < LEAST_CHARACTERS or value.lower() in _NO_SECRETS:
-        return set()
-    found = set(_in_base64(value.encode()))
-    for part in {value, *(line.strip() for line in value.splitlines())}:
-        if len(part) >= LEAST_CHARACTERS:
-            found |= {part, json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1]}
-            found |= {quote(part, safe=""), quote(part), quote_plus(part)}
-    return found
-
-
-def _in_base64(raw: bytes) -> Iterator[str]:
-    """The part of its Base64 that is the same whatever stands before and after it, for each place that it may have."""
-    for before in range(3):
-        text = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
-        inner = text[-(-before * 4 // 3) : (before + len(raw)) * 4 // 3]
-        if len(inner) >= _LEAST_IN_BASE64:
-            yield from (inner, inner.replace("+", "-").replace("/", "_"))

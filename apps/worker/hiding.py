@@ -1,15 +1,14 @@
 """Secrets do not come back: their values are found in what an attempt returned or raised, and replaced. Pure.
 
-Found are a value as it is, line by line, in JSON, in a URL and in Base64, and what a cut has left of it at either end
-of a text. Values of few characters are not looked for (apps/logs/masking.py).
+Found is a value in all of its disguises (apps/logs/disguises.py), and what a cut has left of it at either end of a
+text. Values of few characters are not looked for.
 """
 
 import json
-import re
-from functools import lru_cache
 from typing import Any
 
-from apps.logs.masking import LEAST_CHARACTERS, MASK, forms
+from apps.logs.disguises import pattern_of
+from apps.logs.masking import MASK
 
 _LEAST_AT_EDGE = 6
 _LONGEST_AT_EDGE = 4096
@@ -35,7 +34,7 @@ def _without(values: tuple[str, ...], value: Any) -> Any:
 
 
 def _text(values: tuple[str, ...], text: str) -> str:
-    pattern = _pattern(values)
+    pattern = pattern_of(frozenset(values)).expression
     if pattern is None:
         return text
     text = pattern.sub(MASK, text)
@@ -46,10 +45,3 @@ def _text(values: tuple[str, ...], text: str) -> str:
             if text.removesuffix("…").endswith(value[:n]):
                 text = text.removesuffix("…")[:-n] + MASK
     return text
-
-
-@lru_cache(maxsize=512)
-def _pattern(values: tuple[str, ...]) -> re.Pattern[str] | None:
-    known = {form for value in values for form in forms(value) if len(form) >= LEAST_CHARACTERS}
-    ordered = sorted(known, key=lambda form: (-len(form), form))
-    return re.compile("|".join(map(re.escape, ordered))) if ordered else None

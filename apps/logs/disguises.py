@@ -1,0 +1,102 @@
+"""How a value may look where it was written into something else: one pattern for all of its forms. Pure.
+
+Found are the value as it is, escaped for JSON (also JSON within JSON within JSON), for URLs, for HTML, mixed, line by
+line, in Base64 wherever it stands in what was encoded, and in hexadecimal.
+"""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+LEAST_CHARACTERS = 4
+"""Shorter values are not looked for: replacing every `1` would hide nothing and spoil the text."""
+_LEAST_IN_BASE64 = 6
+_LEAST_IN_HEX = 8
+_PLAIN = frozenset("_-.~")
+_NO_SECRETS = frozenset({"true", "false", "null", "none"})
+_BACKSLASHES = r"\\{0,7}"  # what three times JSON puts in front of a quote
+_MORE = 8
+"""Characters that escaping adds to one at most, for what is not a percent sequence."""
+
+
+class Pattern(NamedTuple):
+    """expression: None where nothing is looked for. longest: characters of the longest text that it may match."""
+
+    expression: re.Pattern[str] | None
+    longest: int
+
+
+@lru_cache(maxsize=512)
+def pattern_of(values: frozenset[str]) -> Pattern:
+    """Matches every form of the values, those of longer ones first."""
+    parts = sorted({part for value in values for part in _parts(value)}, key=lambda one: (-len(one), one))
+    if not parts:
+        return Pattern(None, 0)
+    encoded = sorted({form for part in parts for form in _encoded(part)}, key=lambda one: (-len(one), one))
+    found = [_written(part) for part in parts]
+    expression = "|".join([*(text for text, _ in found), *map(re.escape, encoded)])
+    return Pattern(re.compile(expression), max(*(longest for _, longest in found), *map(len, encoded), 0))
+
+
+def _parts(value: str) -> Iterator[str]:
+    """The value, its lines, and what follows the scheme of an Authorization header."""
+    scheme, _, credentials = value.partition(" ")
+    behind = [credentials] if scheme.lower() in ("bearer", "basic", "token") else []
+    for part in (value, *(line.strip() for line in value.splitlines()), *behind):
+        if len(part) >= LEAST_CHARACTERS and part.lower() not in _NO_SECRETS:
+            yield part
+
+
+def _written(part: str) -> tuple[str, int]:
+    """Pattern of a text, escaped or not, character by character; the longest that it may match."""
+    found = [_character(character) for character in part]
+    return "".join(text for text, _ in found), sum(longest for _, longest in found)
+
+
+@lru_cache(maxsize=4096)
+def _character(character: str) -> tuple[str, int]:
+    if character.isascii() and (character.isalnum() or character in _PLAIN):
+        return character if character.isalnum() else re.escape(character), 1
+    raw = character.encode("utf-8", "replace")
+    percents = "".join(f"%(?:25)?{byte:02X}" for byte in raw)
+    forms = [f"(?i:{percents})", *_json_forms(character), *_html_forms(character)]
+    own = r"\\{1,8}" if character == "\\" else _BACKSLASHES + re.escape(character)
+    forms += [own, r"\+"] if character == " " else [own]
+    return f"(?:{'|'.join(forms)})", max(5 * len(raw), 12 + _MORE)
+
+
+def _json_forms(character: str) -> Iterator[str]:
+    r"""\u00e9, and \n where there is such a letter; the backslashes of JSON in JSON."""
+    units = character.encode("utf-16-be", "replace")
+    pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
+    yield "".join(rf"(?i:\\{{1,4}}u{pair})" for pair in pairs)
+    short = json.dumps(character)[1:-1]
+    if len(short) == 2 and short[1].isalpha():
+        yield rf"\\{{1,4}}{short[1]}"
+
+
+def _html_forms(character: str) -> Iterator[str]:
+    named = html.escape(character)
+    if named != character:
+        yield re.escape(named)
+        yield f"&#(?:{ord(character)}|[xX]0*(?i:{ord(character):x}));"
+
+
+def _encoded(part: str) -> Iterable[str]:
+    raw = part.encode("utf-8", "replace")
+    yield from _in_base64(raw)
+    if len(raw) >= _LEAST_IN_HEX:
+        yield from (raw.hex(), raw.hex().upper())
+
+
+def _in_base64(raw: bytes) -> Iterator[str]:
+    """The part of its Base64 that is the same whatever stands before and after it, for each place that it may have."""
+    for before in range(3):
+        text = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        inner = text[-(-before * 4 // 3) : (before + len(raw)) * 4 // 3]
+        if len(inner) >= _LEAST_IN_BASE64:
+            yield from (inner, inner.replace("+", "-").replace("/", "_"))
