@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
@@ -114,26 +115,27 @@ FOREIGN: dict[str, Callable[[World], Any]] = {
 """A parameter of a route → the foreign tenant's."""
 
 
-def make_world() -> World:
+def make_world(mark: str = "of-the-others") -> World:
+    """mark: what its names and texts say."""
     ledger = Ledger(make_tenant())
     tenant = ledger.tenant
     rows = ledger.one_of_each()
-    dead = ledger.add(Status.DEAD_LETTER, task="of-the-others", error={"type": "E", "message": "of-the-others"})
-    ledger.event(rows[Status.RUNNING], target=Status.RUNNING, reason="of-the-others")
-    circuit = CircuitBreaker.objects.create(tenant_id=tenant.id, key="webhook:of-the-others", changed_at=now())
-    secret_store.create(principal=make_principal(tenant), name=SECRET, given={"value": "of-the-others"})
-    key = keys.make(tenant=tenant, name="of-the-others", role=Role.OWNER).key
+    dead = ledger.add(Status.DEAD_LETTER, task=mark, error={"type": "E", "message": mark})
+    ledger.event(rows[Status.RUNNING], target=Status.RUNNING, reason=mark)
+    circuit = CircuitBreaker.objects.create(tenant_id=tenant.id, key=f"webhook:{mark}", changed_at=now())
+    secret_store.create(principal=make_principal(tenant), name=SECRET, given={"value": mark})
+    key = keys.make(tenant=tenant, name=mark, role=Role.OWNER).key
     person = make_person(tenant, role=Role.OWNER)
-    address = {"to": ["of-the-others@example.com"]}
-    channel = channels.create(principal=make_principal(tenant), kind="email", name="of-the-others", given=address)
-    return World(tenant, dead, circuit, key, person, channel, *make_dag(make_principal(tenant)))
+    address = {"to": [f"{mark}@example.com"]}
+    channel = channels.create(principal=make_principal(tenant), kind="email", name=mark, given=address)
+    return World(tenant, dead, circuit, key, person, channel, *make_dag(make_principal(tenant), mark))
 
 
-def make_dag(principal: Principal) -> tuple[Dag, UUID, Backfill]:
+def make_dag(principal: Principal, mark: str) -> tuple[Dag, UUID, Backfill]:
     """One with a schedule, a run and a backfill of it."""
     schedule = {"type": "interval", "every_seconds": 3600}
-    nodes = [{"id": NODE, "approval": {"message": "of-the-others"}}]
-    data = {"name": "of-the-others", "schedule": schedule, "nodes": nodes}
+    nodes = [{"id": NODE, "approval": {"message": mark}}]
+    data = {"name": mark, "schedule": schedule, "nodes": nodes}
     dag = making.create_dag(principal=principal, data=data)
     run = trigger_dag(principal=principal, dag_id=dag.id)
     wanted = {"start": "2025-01-01T00:00:00Z", "end": "2025-01-01T02:00:00Z"}
@@ -265,6 +267,65 @@ def test_lists_have_nothing_of_others_whatever_is_asked_for(route: Route) -> Non
         assert answer.status_code in (200, 400, 403), f"{path}{query}: {answer.content[:300]!r}"
         shown = answer.content.decode() if answer.status_code == 200 else ""
         assert not [mark for mark in world.marks() if mark in shown], f"{path}{query}"
+
+
+GETS = [route for route in ROUTES if route.is_api and "get" in route.methods]
+
+
+def queries_of(route: Route) -> tuple[str, ...]:
+    """What the URL's query may name on this route."""
+    view = getattr(route.view, "view_class", None) or getattr(route.view, "cls", None)
+    return tuple(getattr(view, "query_parameters", ()))
+
+
+@pytest.mark.parametrize("route", GETS, ids=name_of)
+def test_no_parameter_shows_what_is_anothers(route: Route) -> None:
+    """Every parameter that the route takes, with every id and name of the other tenant's; over the own tenant's rows."""
+    world, own_world = make_world(), make_world("ours")
+    own = make_api(own_world.tenant, role=Role.OWNER)
+    path = route.to(foreign_values(route, own_world)).removeprefix("/api/v1")
+    assert own.get(path).status_code in (200, 403, 404)
+    values = [*(str(value(world)) for value in FOREIGN.values()), "of-the-others", str(world.tenant.id)]
+    for name in queries_of(route):
+        for value in dict.fromkeys(values):
+            answer = own.get(f"{path}?{name}={quote(value)}")
+            assert answer.status_code in (200, 400, 403, 404), f"{path}?{name}={value}: {answer.content[:300]!r}"
+            shown = content_of(answer) if answer.status_code == 200 else ""
+            # A cursor is told with its filters, and a search says what it looked for.
+            told = [mark for mark in world.marks() if mark in shown and mark != value]
+            assert not told, f"{path}?{name}={value}"
+
+
+def content_of(answer: Any) -> str:
+    """Of downloads and streams, too."""
+    if not answer.streaming:
+        return str(answer.content.decode())
+
+    async def gathered() -> bytes:
+        return b"".join([part async for part in answer.streaming_content])
+
+    return (async_to_sync(gathered)() if answer.is_async else b"".join(answer.streaming_content)).decode()
+
+
+def test_a_list_declares_what_it_filters_by() -> None:
+    """So that the test above tries it: an unknown parameter is refused everywhere."""
+    own = make_api(role=Role.OWNER)
+    for route in LISTS:
+        assert own.get(route.path.removeprefix("api/v1") + "?tenant_id=1").status_code in (400, 403), route.path
+    assert sum(len(queries_of(route)) for route in GETS) > 30
+
+
+STREAMS_AND_EXPORTS = ("/logs", "/logs/download?format=jsonl", "/logs/download?format=text")
+
+
+@pytest.mark.parametrize("path", STREAMS_AND_EXPORTS)
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_streams_and_exports_of_others_do_not_begin(path: str, accept: str) -> None:
+    world, own = make_world(), make_api(role=Role.OWNER)
+    headers = {"Accept": accept, "Last-Event-ID": "0-0"}
+    answer = own.get(f"/executions/{world.execution.id}{path}", headers=headers)
+    assert answer.status_code == 404
+    assert "of-the-others" not in answer.content.decode()
 
 
 @pytest.mark.parametrize("role", Role.values)

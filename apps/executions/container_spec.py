@@ -80,6 +80,24 @@ def check_image(pointer: str, value: Any, found: Found) -> None:
         found.append(InvalidInput(pointer, value, f"names a place to read from ({value.partition(':')[0]}:)", legal))
 
 
+def registry_of(image: str) -> str | None:
+    """The host, and the port if there is one, that the image would be fetched from; None: the engine's own choice."""
+    first, slash, _ = image.partition("/")
+    named = bool(slash) and ("." in first or ":" in first)
+    return first if named else None
+
+
+def check_registry(pointer: str, image: Any, found: Found, *, networks: Sequence[str], resolve: Resolve) -> None:
+    """A registry is asked from inside the installation's network, so it is guarded as a webhook's host is."""
+    registry = registry_of(image) if isinstance(image, str) and _IMAGE.fullmatch(image) else None
+    if registry is None:
+        return
+    try:
+        check_url(f"https://{registry}/", networks, resolve=resolve)
+    except InvalidInput as problem:
+        found.append(InvalidInput(pointer, image, f"names a registry: {problem.problem}", "one of a public host"))
+
+
 def check_command(pointer: str, value: Any, found: Found) -> None:
     """The image's own command stands for an empty list."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) > ARGUMENTS_AT_MOST:

@@ -12,6 +12,7 @@ from apps.executions.container_spec import (
     check_container_environment,
     check_image,
     check_network,
+    check_registry,
     check_resources,
 )
 from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, escape
@@ -75,6 +76,7 @@ def validate_handler(
         check_limits("/limits", given["limits"], found, command_caps or caps(Config()))
     elif kind == "container":
         check_network("/network", given["network"], found, allowed_networks=allowed_networks, resolve=resolve)
+        check_registry("/image", given.get("image"), found, networks=allowed_networks, resolve=resolve)
     check_places(given, found)
     if found:
         raise InvalidInputs(found)

@@ -94,9 +94,18 @@ def check_host(host: str) -> None:
     except ValueError:
         last = host.rstrip(".").rpartition(".")[2]
         if _NUMERIC_LABEL.fullmatch(last) or ":" in host:
-            raise OutboundRefused(
-                f"the host {host!r} is neither a name nor an address in its usual form (such as 192.0.2.1)"
-            ) from None
+            usual = "is neither a name nor an address in its usual form (such as 192.0.2.1)"
+            raise OutboundRefused(f"the host {host!r} {usual}{_read_as(host)}") from None
+
+
+def _read_as(host: str) -> str:
+    """What the system's resolver would make of such a number."""
+    try:
+        return (
+            f"; it would lead to {ipaddress.ip_address(socket.inet_aton(host))}, which {SETTING} may list as a network"
+        )
+    except (OSError, ValueError):
+        return ""
 
 
 def system_resolve(host: str, port: int) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from apps.executions.container_spec import Resources, allowed_pairs, resources
+from apps.executions.container_spec import Resources, allowed_pairs, check_registry, resources
 from apps.executions.failure import FATE_UNKNOWN
 from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
@@ -31,6 +31,8 @@ from apps.worker.handlers.programs import Program, Programs, Started
 from apps.worker.handlers.report import make_error
 from apps.worker.jobs import Assignment, Report
 from chronoweb.runtime.clock import Clock
+from chronoweb.runtime.errors import InvalidInput
+from chronoweb.runtime.outbound import system_resolve
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +78,8 @@ class ContainerRunner:
         self._names.add(name)
         gate: Gate | None = None
         try:
+            if refusal := await self._registry_refused(str(assignment.handler["image"])):
+                return verdict.not_started(refusal, permanent=True)
             pairs = allowed_pairs(assignment.handler)
             if pairs:
                 gate = await Gate.open(engine, pairs, self._policy.allowed_networks)
@@ -93,6 +97,15 @@ class ContainerRunner:
         if self._removals:
             await asyncio.wait(set(self._removals), timeout=CLOSE_SECONDS)
         self._programs.close()
+
+    async def _registry_refused(self, image: str) -> str | None:
+        """Why the image may not be fetched from where it says. The engine looks the name up once more by itself."""
+        if self._policy.pull == "never":
+            return None
+        found: list[InvalidInput] = []
+        networks = self._policy.allowed_networks
+        await asyncio.to_thread(check_registry, "", image, found, networks=networks, resolve=system_resolve)
+        return f"the image {image} {found[0].problem}" if found else None
 
     async def _attempt(
         self,
