@@ -1,9 +1,6 @@
 """The real commands as processes: schedules run, edits count to the last second, kills neither lose nor double."""
 
-import base64
-import hashlib
 import json
-import secrets
 import socket
 import tempfile
 import time
@@ -14,12 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 from uuid import UUID
 
 import psycopg
 import pytest
-import redis
 from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
@@ -36,7 +31,6 @@ from apps.executions.states import Origin, Outcome, Status
 from apps.quickstart.bench import measure, scenarios
 from apps.quickstart.bench.handlers import recorded
 from apps.quickstart.services import ServiceAddresses
-from apps.tenants import secret_store
 from apps.tenants.principal import Principal
 from tests.factories import make_principal
 from tests.stack import Ledger, Processes, cloned, django_uses, processes
@@ -183,61 +177,6 @@ def test_nothing_ever_started_early(installation: Installation) -> None:
     assert row is not None
     assert row[0] > 0
     assert row[1] == 0
-
-
-# ---- secrets ------------------------------------------------------------------------------------------------------
-
-
-def everything(installation: Installation, redis_client: redis.Redis) -> Iterator[tuple[str, str]]:
-    """(where, text) of whatever is kept: each row of each table, each key in Redis, each line of a log."""
-    tables = installation.connection.execute(
-        "SELECT format('%I', relname) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
-    ).fetchall()
-    for (table,) in tables:
-        for (row,) in installation.connection.execute(f"SELECT to_json(t)::text FROM {table} t"):
-            yield table, row
-    read = {b"string": "get", b"hash": "hgetall", b"stream": "xrange", b"list": "lrange", b"set": "smembers"}
-    for key in redis_client.scan_iter(match=f"{installation.prefix}*", count=1000):
-        kind = redis_client.type(key)
-        if kind in read:
-            more = (0, -1) if kind == b"list" else ()
-            yield key.decode(), str(getattr(redis_client, read[kind])(key, *more))
-    for daemon in DAEMONS:
-        yield f"the log of {daemon}", installation.daemons.log(daemon)
-
-
-def test_a_planted_secret_is_nowhere(installation: Installation, redis_client: redis.Redis) -> None:
-    planted = 'plant&d "' + secrets.token_urlsafe(24)
-    secret_store.create(principal=installation.principal, name="PLANTED", given={"value": planted})
-    prints = 'echo "$TOKEN"; printf %s "$TOKEN" | base64; printf %s "$TOKEN" | sha256sum'
-    environment = {"TOKEN": {"secret": "PLANTED"}}
-    argv = ["/bin/sh", "-c", prints]
-    handler = {"type": "command", "argv": argv, "environment": environment}
-    failing = {**handler, "argv": [*argv[:2], f"({prints}) >&2; exit 7"]}
-    good = installation.trigger(installation.task(handler=handler))
-    bad = installation.trigger(installation.task(handler=failing, retry_policy=policy(1)))
-    unset = installation.task(handler={**handler, "environment": {"TOKEN": {"secret": "PLANTED"}}})
-    eventually(lambda: status(good) is Status.COMPLETED and status(bad) is Status.DEAD_LETTER, seconds=30)
-    digest = hashlib.sha256(planted.encode()).hexdigest()
-    assert digest in str(fresh(good).result), "the command had it"
-    assert digest in str(fresh(bad).error)
-    forms = {planted, json.dumps(planted)[1:-1], quote(planted, safe=""), base64.b64encode(planted.encode()).decode()}
-    places = list(everything(installation, redis_client))
-    assert len({where for where, _ in places}) > 20
-    # A row as JSON escapes once more what is JSON already.
-    forms |= {json.dumps(form)[1:-1] for form in forms} | {planted[-24:]}
-    assert [where for where, text in places if any(form in text for form in forms)] == []
-
-    secret_store.delete(principal=installation.principal, name="PLANTED")
-    eventually(lambda: fails_for_want_of_it(installation, unset), seconds=30)
-
-
-def fails_for_want_of_it(installation: Installation, task: Task) -> bool:
-    """Workers know a secret for some seconds after it is gone."""
-    row = installation.trigger(task)
-    eventually(lambda: status(row) in (Status.COMPLETED, Status.DEAD_LETTER), seconds=20)
-    error = fresh(row).error
-    return error is not None and error["type"] == "SecretMissing" and "PLANTED" in error["message"]
 
 
 # ---- DAGs -----------------------------------------------------------------------------------------------------------

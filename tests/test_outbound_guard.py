@@ -91,7 +91,7 @@ def test_a_name_is_refused_by_what_it_resolves_to() -> None:
 @pytest.mark.parametrize("url", TRICKS)
 def test_tricks_with_the_form(url: str) -> None:
     with pytest.raises(InvalidInputs):
-        validate_handler({"type": "webhook", "url": url}, resolve=resolves_to("8.8.8.8"))
+        validate_handler({"type": "webhook", "url": url})
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,12 @@ def test_an_attempt_is_refused_whatever_was_saved(strict: Watched, host: str) ->
     [result] = strict.run(assignment({"type": "webhook", "url": f"http://{host}:9/", "headers": {}}))
     assert result.outcome is Outcome.FAILED
     assert result.error is not None
-    assert (result.error["type"], result.error["permanent"]) == ("OutboundRefused", True)
-    assert SETTING in result.error["message"]
+    assert result.error["permanent"] is True
+    if host.isascii():
+        assert result.error["type"] == "OutboundRefused"
+        assert SETTING in result.error["message"]
+    else:
+        assert result.error["type"] == "InvalidURL", "no name on the wire is spelt so"
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "2130706433", "127.1"])

@@ -278,22 +278,25 @@ def queries_of(route: Route) -> tuple[str, ...]:
     return tuple(getattr(view, "query_parameters", ()))
 
 
-@pytest.mark.parametrize("route", GETS, ids=name_of)
-def test_no_parameter_shows_what_is_anothers(route: Route) -> None:
-    """Every parameter that the route takes, with every id and name of the other tenant's; over the own tenant's rows."""
+def test_no_parameter_shows_what_is_anothers() -> None:
+    """Every parameter that any route takes, with ids and names of the other tenant's, over the own tenant's rows."""
     world, own_world = make_world(), make_world("ours")
-    own = make_api(own_world.tenant, role=Role.OWNER)
-    path = route.to(foreign_values(route, own_world)).removeprefix("/api/v1")
-    assert own.get(path).status_code in (200, 403, 404)
-    values = [*(str(value(world)) for value in FOREIGN.values()), "of-the-others", str(world.tenant.id)]
-    for name in queries_of(route):
-        for value in dict.fromkeys(values):
-            answer = own.get(f"{path}?{name}={quote(value)}")
-            assert answer.status_code in (200, 400, 403, 404), f"{path}?{name}={value}: {answer.content[:300]!r}"
-            shown = content_of(answer) if answer.status_code == 200 else ""
-            # A cursor is told with its filters, and a search says what it looked for.
-            told = [mark for mark in world.marks() if mark in shown and mark != value]
-            assert not told, f"{path}?{name}={value}"
+    browser, key = Client(), make_api(own_world.tenant, role=Role.OWNER).key
+    asked = ("slug", "task_id", "execution_id", "username", "dag_id", "run_id", "channel_id")
+    values = [*(str(FOREIGN[name](world)) for name in asked), "of-the-others", str(world.tenant.id)]
+    marks = [mark for mark in world.marks() if mark != SECRET]  # both have one of this name
+    tried = 0
+    for route in GETS:
+        path = route.to(foreign_values(route, own_world))
+        for name in queries_of(route):
+            for value in values:
+                answer = browser.get(f"{path}?{name}={quote(value)}", headers={"Authorization": f"Bearer {key}"})
+                assert answer.status_code in (200, 400, 403, 404), f"{path}?{name}={value}: {answer.status_code}"
+                shown = content_of(answer) if answer.status_code == 200 else ""
+                # A cursor is told with its filters, and a search says what it looked for.
+                assert not [mark for mark in marks if mark in shown and mark != value], f"{path}?{name}={value}"
+                tried += 1
+    assert tried > 200
 
 
 def content_of(answer: Any) -> str:

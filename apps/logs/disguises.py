@@ -19,8 +19,8 @@ _LEAST_IN_HEX = 8
 _PLAIN = frozenset("_-.~")
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 _BACKSLASHES = r"\\{0,7}"  # what three times JSON puts in front of a quote
-_MORE = 8
-"""Characters that escaping adds to one at most, for what is not a percent sequence."""
+_LONGEST = 24
+"""Characters that escaping makes of one at most, for what is not a percent sequence."""
 
 
 class Pattern(NamedTuple):
@@ -66,7 +66,7 @@ def _character(character: str) -> tuple[str, int]:
     forms = [f"(?i:{percents})", *_json_forms(character), *_html_forms(character)]
     own = r"\\{1,8}" if character == "\\" else _BACKSLASHES + re.escape(character)
     forms += [own, r"\+"] if character == " " else [own]
-    return f"(?:{'|'.join(forms)})", max(5 * len(raw), 12 + _MORE)
+    return f"(?:{'|'.join(forms)})", max(5 * len(raw), _LONGEST)
 
 
 def _json_forms(character: str) -> Iterator[str]:
@@ -82,8 +82,8 @@ def _json_forms(character: str) -> Iterator[str]:
 def _html_forms(character: str) -> Iterator[str]:
     named = html.escape(character)
     if named != character:
-        yield re.escape(named)
-        yield f"&#(?:{ord(character)}|[xX]0*(?i:{ord(character):x}));"
+        yield f"{_BACKSLASHES}&(?:amp;){{0,2}}{named[1:]}"
+        yield f"{_BACKSLASHES}&(?:amp;){{0,2}}#(?:{ord(character)}|[xX]0*(?i:{ord(character):x}));"
 
 
 def _encoded(part: str) -> Iterable[str]:

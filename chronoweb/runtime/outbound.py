@@ -101,11 +101,10 @@ def check_host(host: str) -> None:
 def _read_as(host: str) -> str:
     """What the system's resolver would make of such a number."""
     try:
-        return (
-            f"; it would lead to {ipaddress.ip_address(socket.inet_aton(host))}, which {SETTING} may list as a network"
-        )
+        address = ipaddress.ip_address(socket.inet_aton(host.rstrip(".")))
     except (OSError, ValueError):
         return ""
+    return f"; it would lead to {address}: write that, and if it is private, {SETTING} must list it"
 
 
 def system_resolve(host: str, port: int) -> list[str]:
