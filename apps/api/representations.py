@@ -13,6 +13,7 @@ from apps.executions.ids import to_us
 from apps.executions.labels import no_worker
 from apps.executions.models import Attempt, CircuitBreaker, Execution, ExecutionEvent, Progress, Worker
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
+from apps.logs.masking import looks_secret
 from apps.tenants.models import Role
 
 
@@ -25,7 +26,7 @@ _CONFIDENTIAL = ("headers", "environment")
 
 
 def task(row: Task, *, role: Role) -> dict[str, Any]:
-    """A viewer is not shown the values of headers and environments: they often are credentials."""
+    """A viewer is not shown the values of headers, environments and keys in URLs: they often are credentials."""
     document = document_of(row)
     return {
         "id": str(row.id),
@@ -44,8 +45,18 @@ def masked_handler(handler: Mapping[str, Any], *, role: Role) -> dict[str, Any]:
     """The handler as this role may see it."""
     if role.rank >= Role.OPERATOR.rank:
         return dict(handler)
-    masked = {part: dict.fromkeys(handler[part], MASK) for part in _CONFIDENTIAL if handler.get(part)}
+    masked: dict[str, Any] = {part: dict.fromkeys(handler[part], MASK) for part in _CONFIDENTIAL if handler.get(part)}
+    if isinstance(handler.get("url"), str):
+        masked["url"] = _masked_url(handler["url"])
     return {**handler, **masked}
+
+
+def _masked_url(url: str) -> str:
+    """Without the values of those fields of its query whose names say that they are credentials."""
+    before, question, query = url.partition("?")
+    fields = (part.partition("=") for part in query.split("&"))
+    shown = (f"{name}{equals}{MASK if equals and looks_secret(name) else value}" for name, equals, value in fields)
+    return before + question + "&".join(shown)
 
 
 def executions(rows: Sequence[Execution]) -> list[dict[str, Any]]:
