@@ -21,7 +21,7 @@ from tests.factories import Api, document, make_api, pointers, problem
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLE = json.loads((Path(__file__).resolve().parent.parent / "examples" / "data-pipeline.json").read_text())
+EXAMPLE = json.loads((Path(__file__).resolve().parent.parent / "examples" / "tasks" / "data-pipeline.json").read_text())
 HOOK = "https://8.8.8.8/services/T000/B000/the-hidden-part"
 ROUTING = "0123456789abcdef0123456789abcdef"
 CHANNELS: tuple[dict[str, Any], ...] = (
