@@ -85,7 +85,7 @@ def test_a_name_is_refused_by_what_it_resolves_to() -> None:
     for part in ("10.1.2.3", "intern.example", "private", SETTING):
         assert part in str(refused.value)
     allowed = {"allowed_networks": ["10.1.0.0/16"], "resolve": resolves_to("10.1.2.3")}
-    assert validate_handler({"type": "webhook", "url": "https://intern.example/"}, **allowed)  # type: ignore[arg-type]
+    assert validate_handler({"type": "webhook", "url": "https://intern.example/"}, **allowed)
 
 
 @pytest.mark.parametrize("url", TRICKS)

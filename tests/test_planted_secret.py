@@ -23,7 +23,7 @@ import psycopg
 import pytest
 import redis
 from asgiref.sync import async_to_sync
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -46,7 +46,7 @@ from tests.test_tenant_walls import OPEN, Route, walk
 from tests.vault_server import TOKEN, VaultServer
 from tests.waiting import eventually
 
-DAEMONS = ("preloader", "dispatcher", "worker", "watchdog", "logshipper")
+DAEMONS = ("preloader", "dispatcher", "worker", "logshipper")
 PRINTS = 'echo "$TOKEN"; printf %s "$TOKEN" | base64 -w0; echo; printf "{\\"t\\": \\"%s\\"}\\n" "$TOKEN"'
 
 
@@ -302,7 +302,7 @@ def of_database(url: str) -> Iterator[tuple[str, bytes]]:
 
 def of_redis(client: redis.Redis, prefix: str) -> Iterator[tuple[str, bytes]]:
     """DUMP would be compressed; so every kind is read."""
-    read = {
+    read: dict[Any, Any] = {
         b"string": lambda key: client.get(key),
         b"hash": lambda key: client.hgetall(key),
         b"stream": lambda key: client.xrange(key),
@@ -344,17 +344,13 @@ def of_kafka(bootstrap: str, prefix: str) -> Iterator[tuple[str, bytes]]:
     own = {name: topic for name, topic in topics.items() if name.startswith(prefix)}
     assert own, "the daemons made topics"
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{prefix}search", "enable.auto.commit": False})
-    for name, topic in own.items():
-        for number in topic.partitions:
-            partition = TopicPartition(name, number, 0)
-            low, high = consumer.get_watermark_offsets(partition, timeout=10)
-            consumer.assign([TopicPartition(name, number, low)])
-            left = high - low
-            while left > 0 and (message := consumer.poll(5)) is not None:
-                assert message.error() is None, message.error()
-                left -= 1
-                yield f"Kafka {name}", b"".join(_bytes([message.key() or b"", message.value() or b""]))
-                yield f"Kafka {name}", repr(message.headers()).encode()
+    consumer.assign(
+        [TopicPartition(name, n, OFFSET_BEGINNING) for name, topic in own.items() for n in topic.partitions]
+    )
+    while (message := consumer.poll(2.0)) is not None:
+        assert message.error() is None, message.error()
+        yield f"Kafka {message.topic()}", b"".join(_bytes([message.key() or b"", message.value() or b""]))
+        yield f"Kafka {message.topic()}", repr(message.headers()).encode()
     consumer.close()
 
 

@@ -53,7 +53,7 @@ def test_one_form_is_stored_whatever_was_given() -> None:
 
 
 def test_versions_of_before_are_read() -> None:
-    old = {**WEBHOOK, "headers": {"A": {"secret": "T", "prefix": "Bearer "}}}
+    old: dict[str, Any] = {**WEBHOOK, "headers": {"A": {"secret": "T", "prefix": "Bearer "}}}
     needs = Needs.of(old)
     assert needs is not None
     assert needs.references == (Reference("/headers/A", "T"),)
