@@ -204,9 +204,8 @@ def test_vault_is_read_when_the_attempt_begins_below_the_tenants_folder(ledger: 
 def test_what_vault_cannot_give(
     ledger: Ledger, vault: VaultServer, trouble: str | int, kind: str, permanent: bool, settings: Settings
 ) -> None:
-    fields: dict[str, Any] = {"no such field": {"other": VALUE}, "no text": {"token": 5}}.get(
-        str(trouble), {"token": VALUE}
-    )
+    odd: dict[str, dict[str, Any]] = {"no such field": {"other": VALUE}, "no text": {"token": 5}}
+    fields = odd.get(str(trouble), {"token": VALUE})
     if trouble != "nothing there":
         vault.put(f"chronoweb/{ledger.slug}/pay", **fields)
     vault.trouble = trouble if isinstance(trouble, int) else None
