@@ -49,8 +49,11 @@ def _completed(assignment: Assignment, given: Inputs) -> Assignment:
         if parameters and b"{{" in parameters:
             parameters = json.dumps(references.resolve(_parameters(assignment), given.scope)).encode()
         # What results bring along is text, whatever it looks like: only the definition refers to secrets.
-        mark = f"#{token_hex(8)}" if assignment.secrets or assignment.distant else "#"
-        handler = handler_references.resolve(marked(assignment.handler, mark), given.scope)
+        mark, own = "", assignment.handler
+        if assignment.secrets or assignment.distant:
+            mark = f"#{token_hex(8)}"
+            own = marked(own, mark)
+        handler = handler_references.resolve(own, given.scope)
     except ReferenceProblem as problem:
         return replace(assignment, problem=_error(problem))
     document = json.dumps(given.document()).encode() if handler.get("type") == "python" else None
