@@ -53,19 +53,22 @@ def _parts(value: str) -> Iterator[str]:
 
 def _written(part: str) -> tuple[str, int]:
     """Pattern of a text, escaped or not, character by character; the longest that it may match."""
-    found = [_character(character) for character in part]
+    found = [_character(part[0], is_first=True), *map(_character, part[1:])]
     return "".join(text for text, _ in found), sum(longest for _, longest in found)
 
 
 @lru_cache(maxsize=4096)
-def _character(character: str) -> tuple[str, int]:
+def _character(character: str, *, is_first: bool = False) -> tuple[str, int]:
+    """is_first: backslashes in front of it may stay. Then every form begins with a certain character, which is fast."""
     if character.isascii() and (character.isalnum() or character in _PLAIN):
         return character if character.isalnum() else re.escape(character), 1
+    before = "" if is_first else _BACKSLASHES
     raw = character.encode("utf-8", "replace")
-    percents = "".join(f"%(?:25)?{byte:02X}" for byte in raw)
-    forms = [f"(?i:{percents})", *_json_forms(character), *_html_forms(character)]
-    own = r"\\{1,8}" if character == "\\" else _BACKSLASHES + re.escape(character)
-    forms += [own, r"\+"] if character == " " else [own]
+    forms = ["".join(f"%(?:25)?{_hexadecimal(f'{byte:02x}')}" for byte in raw), *_json_forms(character)]
+    forms += [f"{before}{form}" for form in _html_forms(character)]
+    forms.append(r"\\{1,8}" if character == "\\" else before + re.escape(character))
+    if character == " ":
+        forms.append(r"\+")
     return f"(?:{'|'.join(forms)})", max(5 * len(raw), _LONGEST)
 
 
@@ -73,7 +76,7 @@ def _json_forms(character: str) -> Iterator[str]:
     r"""\u00e9, and \n where there is such a letter; the backslashes of JSON in JSON."""
     units = character.encode("utf-16-be", "replace")
     pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
-    yield "".join(rf"(?i:\\{{1,4}}u{pair})" for pair in pairs)
+    yield "".join(rf"\\{{1,4}}u{_hexadecimal(pair)}" for pair in pairs)
     short = json.dumps(character)[1:-1]
     if len(short) == 2 and short[1].isalpha():
         yield rf"\\{{1,4}}{short[1]}"
@@ -82,8 +85,13 @@ def _json_forms(character: str) -> Iterator[str]:
 def _html_forms(character: str) -> Iterator[str]:
     named = html.escape(character)
     if named != character:
-        yield f"{_BACKSLASHES}&(?:amp;){{0,2}}{named[1:]}"
-        yield f"{_BACKSLASHES}&(?:amp;){{0,2}}#(?:{ord(character)}|[xX]0*(?i:{ord(character):x}));"
+        yield f"&(?:amp;){{0,2}}{named[1:]}"
+        yield f"&(?:amp;){{0,2}}#(?:{ord(character)}|[xX]0{{0,4}}{_hexadecimal(f'{ord(character):x}')});"
+
+
+def _hexadecimal(digits: str) -> str:
+    """The digits, in capitals or not."""
+    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
 
 
 def _encoded(part: str) -> Iterable[str]:
