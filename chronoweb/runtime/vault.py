@@ -21,6 +21,7 @@ _MAY_PASS = (
     exceptions.BadGateway,
     exceptions.VaultDown,
     exceptions.VaultNotInitialized,
+    exceptions.PreconditionFailed,
     exceptions.UnexpectedError,
 )
 _RENEW_AT = 0.8
