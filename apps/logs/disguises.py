@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import quote, quote_plus
 
 LEAST_CHARACTERS = 4
 """Shorter values are not looked for: replacing every `1` would hide nothing and spoil the text."""
@@ -19,6 +20,8 @@ _LEAST_IN_HEX = 8
 _PLAIN = frozenset("_-.~")
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 _BACKSLASHES = r"\\{0,7}"  # what three times JSON puts in front of a quote
+_MOST_SIGNS = 500
+"""Characters with forms in one pattern: each costs a third of a millisecond, and a tenant chooses them."""
 _LONGEST = 24
 """Characters that escaping makes of one at most, for what is not a percent sequence."""
 
@@ -36,10 +39,19 @@ def pattern_of(values: frozenset[str]) -> Pattern:
     parts = sorted({part for value in values for part in _parts(value)}, key=lambda one: (-len(one), one))
     if not parts:
         return Pattern(None, 0)
-    encoded = sorted({form for part in parts for form in _encoded(part)}, key=lambda one: (-len(one), one))
-    found = [_written(part) for part in parts]
-    expression = "|".join([*(text for text, _ in found), *map(re.escape, encoded)])
-    return Pattern(re.compile(expression), max(*(longest for _, longest in found), *map(len, encoded), 0))
+    signs = _MOST_SIGNS
+    found: list[tuple[str, int]] = []
+    literal: set[str] = set()
+    for part in reversed(parts):
+        signs -= sum(not _is_plain(character) for character in part)
+        if signs >= 0:
+            found.append(_written(part))
+        else:
+            literal |= _usual_forms(part)
+        literal |= set(_encoded(part))
+    ordered = sorted(literal, key=lambda one: (-len(one), one))
+    expression = "|".join([*(text for text, _ in reversed(found)), *map(re.escape, ordered)])
+    return Pattern(re.compile(expression), max([longest for _, longest in found] + [len(one) for one in ordered]))
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -51,6 +63,19 @@ def _parts(value: str) -> Iterator[str]:
             yield part
 
 
+def _is_plain(character: str) -> bool:
+    """Whether nothing escapes it."""
+    return character.isascii() and (character.isalnum() or character in _PLAIN)
+
+
+def _usual_forms(part: str) -> set[str]:
+    """Those of a value with so many signs that one pattern of all its forms would take too long to make."""
+    texts = {part, html.escape(part), quote(part, safe=""), quote(part), quote_plus(part)}
+    for _ in range(2):
+        texts |= {json.dumps(text)[1:-1] for text in texts} | {json.dumps(t, ensure_ascii=False)[1:-1] for t in texts}
+    return texts
+
+
 def _written(part: str) -> tuple[str, int]:
     """Pattern of a text, escaped or not, character by character; the longest that it may match."""
     found = [_character(part[0], is_first=True), *map(_character, part[1:])]
@@ -60,7 +85,7 @@ def _written(part: str) -> tuple[str, int]:
 @lru_cache(maxsize=4096)
 def _character(character: str, *, is_first: bool = False) -> tuple[str, int]:
     """is_first: backslashes in front of it may stay. Then every form begins with a certain character, which is fast."""
-    if character.isascii() and (character.isalnum() or character in _PLAIN):
+    if _is_plain(character):
         return character if character.isalnum() else re.escape(character), 1
     before = "" if is_first else _BACKSLASHES
     raw = character.encode("utf-8", "replace")
