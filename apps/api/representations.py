@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from apps.definitions.confidential import masked_handler
 from apps.definitions.models import Task
 from apps.definitions.versions import document_of
 from apps.executions import concurrency, selectors
@@ -20,10 +21,6 @@ def moment(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-MASK = "••••••"
-_CONFIDENTIAL = ("headers", "environment")
-
-
 def task(row: Task, *, role: Role) -> dict[str, Any]:
     """A viewer is not shown the values of headers and environments: they often are credentials."""
     document = document_of(row)
@@ -38,14 +35,6 @@ def task(row: Task, *, role: Role) -> dict[str, Any]:
         "created_at": moment(row.created_at),
         "updated_at": moment(row.updated_at),
     }
-
-
-def masked_handler(handler: Mapping[str, Any], *, role: Role) -> dict[str, Any]:
-    """The handler as this role may see it."""
-    if role.rank >= Role.OPERATOR.rank:
-        return dict(handler)
-    masked = {part: dict.fromkeys(handler[part], MASK) for part in _CONFIDENTIAL if handler.get(part)}
-    return {**handler, **masked}
 
 
 def executions(rows: Sequence[Execution]) -> list[dict[str, Any]]:
