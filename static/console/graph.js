@@ -3,7 +3,7 @@ import { minimap } from "./minimap.js";
 
 const SMALLEST = 0.08;
 const LARGEST = 2;
-const READABLE = 0.72; // below this, names are no longer read: the drawing begins at its left instead
+const READABLE = 0.85; // below this, names are no longer read: the drawing begins at its left instead
 const STEP = 1.25;
 
 export class Graph {

@@ -2,6 +2,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 168;
 const HEIGHT = 110;
+const FEW = 24; // boxes are found without a map
 
 function rect(parent, attributes) {
   const made = document.createElementNS(SVG, "rect");
@@ -39,7 +40,7 @@ export function minimap(svg, graph) {
     // Where the canvas looks; nothing is shown while all is in sight.
     look() {
       const room = graph.room;
-      svg.toggleAttribute("hidden", width * graph.scale <= room.width + 1 && height * graph.scale <= room.height + 1);
+      svg.toggleAttribute("hidden", graph.boxes.length < FEW || (width * graph.scale <= room.width + 1 && height * graph.scale <= room.height + 1));
       const seen = { x: -graph.x / graph.scale, y: -graph.y / graph.scale, width: room.width / graph.scale, height: room.height / graph.scale };
       for (const [name, value] of Object.entries(seen)) sight.setAttribute(name, value);
     },

@@ -63,7 +63,6 @@ def read(principal: Principal, dag: Dag, folding: Folding, *, now: datetime, ori
     nodes = document["nodes"]
     drawn, titles = _graph(nodes, folding)
     views = {at: _view(at, node) for at, node in enumerate(nodes)}
-    unfolded = len(drawn.folded.boxes) == len(nodes)
     return Definition(
         dag=dag,
         schedule=schedule_words(dag),
@@ -72,8 +71,8 @@ def read(principal: Principal, dag: Dag, folding: Folding, *, now: datetime, ori
         edges=drawn.edges({}, titles),
         width=drawn.layout.width,
         height=drawn.layout.height,
-        is_folded=drawn.is_folded and not unfolded,
-        may_fold=len(nodes) > 5,
+        is_folded=drawn.is_folded,
+        may_fold=drawn.may_fold,
         changes=_changes(principal, versions),
         fields=parameters.form_of(dag),
         yaml=write(document),
@@ -101,7 +100,7 @@ def _view(at: int, node: Mapping[str, Any]) -> NodeView:
 def _runs(node: Mapping[str, Any]) -> str:
     """What a node runs, in a line."""
     if node.get("approval") is not None:
-        return "a person approves"
+        return "a person decides"
     if node.get("task"):
         return f"task {node['task']}"
     handler = node.get("handler") or {}

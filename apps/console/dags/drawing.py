@@ -74,8 +74,11 @@ class Drawing:
 
     folded: Folded
     layout: Layout
-    is_folded: bool
-    nodes: int
+    may_fold: bool
+
+    @property
+    def is_folded(self) -> bool:
+        return any(len(members) > 1 for members in self.folded.boxes)
 
     @property
     def box_of(self) -> dict[int, int]:
@@ -126,7 +129,8 @@ def draw(names: int, edges: Sequence[Edge], *, folded: bool | None = None, opene
     folds = names > MANY if folded is None else folded
     made = fold(names, edges, folded=folds, opened=opened)
     layout = place(len(made.boxes), made.edges)
-    return Drawing(made, layout, folds, names)
+    may_fold = len(fold(names, edges, folded=True).boxes) < names
+    return Drawing(made, layout, may_fold)
 
 
 def _together(members: Sequence[NodeView]) -> tuple[Any, ...]:

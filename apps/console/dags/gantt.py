@@ -74,7 +74,7 @@ def read(run: DagRun, *, now: datetime) -> Gantt:
             Bar(
                 *(node.node_id, words.fitted(name_of(node), 26), state, TOP + at * ROW),
                 *(x(node.released_at), round(x(runs_from) - x(node.released_at), 1)),
-                *(x(runs_from), max(2.0, round(x(over) - x(runs_from), 1)), duration(took)),
+                *(x(runs_from), max(2.0, round(x(over) - x(runs_from), 1)) if started else 0.0, duration(took)),
                 f"{name_of(node)}: {words.label(state)}, waited {duration(waited)}, took {duration(took)}",
                 node.node in path,
             )

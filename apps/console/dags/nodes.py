@@ -115,7 +115,8 @@ def _about(
 
 def _waits(run: DagRun, node: RunNode) -> str:
     if node.open:
-        return f"waits for {node.open} of {len(node.parents)}"
+        waits = f"waits for {node.open} of {len(node.parents)}"
+        return waits if len(waits) <= words.WIDEST - 3 else f"waits for {node.open}"
     return "its run is paused" if run.paused_at else "ready"
 
 
@@ -133,7 +134,7 @@ def _active(
         line = f"{share:.0%}".replace("%", " %") if share is not None else ""
         return {"line": line, "since": execution.started_at, "share": share}
     if NodeKind(node.kind) is NodeKind.APPROVAL:
-        return {"line": "waits for a person"}
+        return {"line": "needs approval"}
     reason = reasons.of(execution, evidence)
     if reason is None:
         return {"line": words.label(execution.state.word)}

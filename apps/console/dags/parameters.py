@@ -31,13 +31,14 @@ class Field:
 
 
 def form_of(dag: Dag) -> list[Field]:
-    """The fields, in the schema's order."""
+    """The fields, required ones first: jsonb has not kept the schema's order."""
     properties = _properties(dag)
     if not properties:
         text = readable(dag.parameters)
         return [Field(WHOLE, WHOLE, "Parameters", "json", text, False, "A JSON object; put over the DAG's own.")]
     required = set((dag.parameters_schema or {}).get("required") or ())
-    return [_field(name, schema, dag.parameters, name in required) for name, schema in properties.items()]
+    ordered = sorted(properties.items(), key=lambda pair: (pair[0] not in required, pair[0]))
+    return [_field(name, schema, dag.parameters, name in required) for name, schema in ordered]
 
 
 def values_of(dag: Dag, posted: Mapping[str, str]) -> dict[str, Any]:
