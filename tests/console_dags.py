@@ -1,10 +1,12 @@
 """DAGs and their runs in a test's own tenant, for the console's pages: ended by the test, without daemons."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import connection as django_connection
 from django.db import transaction
 
@@ -19,12 +21,20 @@ from apps.executions.models import Execution
 from apps.executions.rows import Finish
 from apps.executions.states import Outcome, Status
 from apps.executions.store.working import finish
-from apps.tenants.models import Role, Tenant
+from apps.tenants.models import Membership, Role, Tenant
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 
 TOKEN = (1 << 32) + 8
 NOOP = "demo.noop"
+ERROR = b'{"type": "ValueError", "message": "amount \\"12,50\\"", "traceback": "Traceback: no"}'
+
+
+def make_member(tenant: Tenant, role: Role = Role.OPERATOR) -> User:
+    """Somebody who never logs in by password, whose hashing takes long."""
+    person = User.objects.create(username="m" + secrets.token_hex(5))
+    Membership.objects.create(tenant=tenant, user=person, role=role)
+    return person
 
 
 class Dags:
@@ -35,7 +45,8 @@ class Dags:
         self.who = Principal.in_tenant(tenant, role=Role.OPERATOR, actor="user:ada")
 
     def make(self, name: str, nodes: list[dict[str, Any]], **fields: Any) -> Dag:
-        filled = [node if {"handler", "task", "approval"} & node.keys() else {"handler": NOOP, **node} for node in nodes]
+        runs = {"handler", "task", "approval"}
+        filled = [node if runs & node.keys() else {"handler": NOOP, **node} for node in nodes]
         return making.create_dag(principal=self.who, data={"name": name, "nodes": filled, **fields})
 
     def start(self, dag: Dag, **parameters: Any) -> UUID:
@@ -105,7 +116,7 @@ def _finish(row: Execution, how: Any, at: int) -> Finish:
         finished_us=at,
         delay_us=None,
         result=None if isinstance(how, Status) else json.dumps(how).encode(),
-        error=b'{"type": "ValueError", "message": "amount \\"12,50\\"", "traceback": "Traceback: no"}' if dead else None,
+        error=ERROR if dead else None,
         fingerprint=b"ValueError" if dead else None,
     )
 

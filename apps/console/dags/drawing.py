@@ -138,7 +138,7 @@ def _together(members: Sequence[NodeView]) -> tuple[Any, ...]:
     ended = sum(counts[state] for state in _ENDED)
     bad = counts["failed"] + counts["upstream_failed"]
     state = next(state for state in _WORST if counts[state])
-    line = f"{ended} of {len(members)}" + (f" · {bad} failed" if bad else "")
+    line = f"{bad} failed of {len(members)}" if bad else f"{ended} of {len(members)}"
     version = sum(view.version[0] for view in members), sum(view.version[1] for view in members)
     share = None
     if state == "defined":
