@@ -9,20 +9,20 @@ const STEP = 1.25;
 export class Graph {
   // card: the section with the drawing. opened(box): a box was chosen.
   constructor(card, opened) {
-    this.svg = card.querySelector("[data-drawing]");
-    this.world = this.svg.querySelector("[data-world]");
-    this.size = { width: Number(this.svg.dataset.width), height: Number(this.svg.dataset.height) };
+    this.canvas = card.querySelector("[data-drawing]");
+    this.world = this.canvas.querySelector("[data-world]");
+    this.size = { width: Number(this.world.dataset.width), height: Number(this.world.dataset.height) };
     this.boxes = [...this.world.querySelectorAll("svg.node")];
     this.opened = opened;
     this.asked = false;
     this.listen(card);
     this.map = minimap(card.querySelector("[data-minimap]"), this);
     this.fit();
-    new ResizeObserver(() => this.resized()).observe(this.svg.parentElement);
+    new ResizeObserver(() => this.resized()).observe(this.canvas);
   }
 
   get room() {
-    return { width: this.svg.clientWidth, height: this.svg.clientHeight };
+    return { width: this.canvas.clientWidth, height: this.canvas.clientHeight };
   }
 
   // As large as it fits, but readable.
@@ -73,8 +73,8 @@ export class Graph {
     this.asked = true;
     requestAnimationFrame(() => {
       this.asked = false;
-      const { width, height } = this.room;
-      this.svg.setAttribute("viewBox", `${-this.x / this.scale} ${-this.y / this.scale} ${width / this.scale} ${height / this.scale}`);
+      // A transform moves what is painted already; a viewBox would have all painted anew in each frame.
+      this.world.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
       this.map.look();
     });
   }
@@ -111,17 +111,17 @@ export class Graph {
   listen(card) {
     const act = { in: () => this.zoom(STEP), out: () => this.zoom(1 / STEP), fit: () => this.fit({ all: true }) };
     for (const button of card.querySelectorAll("[data-zoom]")) button.addEventListener("click", act[button.dataset.zoom]);
-    this.svg.addEventListener(
+    this.canvas.addEventListener(
       "wheel",
       (event) => {
         if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
         event.preventDefault();
-        const { left, top } = this.svg.getBoundingClientRect();
+        const { left, top } = this.canvas.getBoundingClientRect();
         this.zoom(Math.exp(-event.deltaY / 300), { x: event.clientX - left, y: event.clientY - top });
       },
       { passive: false },
     );
-    this.svg.addEventListener("keydown", (event) => this.pressed(event, act));
+    this.canvas.addEventListener("keydown", (event) => this.pressed(event, act));
     this.drag();
   }
 
@@ -141,22 +141,22 @@ export class Graph {
   // A press that moves drags; one that does not opens.
   drag() {
     let from = null;
-    this.svg.addEventListener("pointerdown", (event) => {
+    this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button === 0) from = { x: event.clientX, y: event.clientY, moved: false, box: event.target.closest("svg.node") };
     });
-    this.svg.addEventListener("pointermove", (event) => {
+    this.canvas.addEventListener("pointermove", (event) => {
       if (!from || !event.buttons) return;
       const dx = event.clientX - from.x;
       const dy = event.clientY - from.y;
       if (!from.moved && Math.hypot(dx, dy) < 4) return;
-      if (!from.moved) this.svg.setPointerCapture(event.pointerId);
+      if (!from.moved) this.canvas.setPointerCapture(event.pointerId);
       Object.assign(from, { x: event.clientX, y: event.clientY, moved: true });
       this.move(dx, event.pointerType === "touch" ? 0 : dy);
     });
-    this.svg.addEventListener("pointerup", () => {
+    this.canvas.addEventListener("pointerup", () => {
       if (from && !from.moved && from.box) this.opened(from.box);
       from = null;
     });
-    this.svg.addEventListener("pointercancel", () => (from = null));
+    this.canvas.addEventListener("pointercancel", () => (from = null));
   }
 }

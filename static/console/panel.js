@@ -42,7 +42,8 @@ export class Panel {
 
   choose() {
     document.querySelector("svg.node.chosen")?.classList.remove("chosen");
-    if (this.node) this.box?.classList.add("chosen");
+    const box = this.node && this.box;
+    box?.classList.add("chosen");
   }
 
   // Boxes have changed: if ours is one of them, or hides in one, read it again.
