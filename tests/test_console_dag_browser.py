@@ -13,7 +13,6 @@ from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
 from apps.console.login_links import mint
 from apps.executions import feed
-from apps.executions.dags import operations
 from apps.executions.states import Status
 from apps.tenants.models import Role
 from tests.console_dags import SALES, Dags, layered, make_member

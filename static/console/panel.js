@@ -24,7 +24,16 @@ export class Panel {
     this.node = node;
     history.replaceState(null, "", `#node=${encodeURIComponent(node)}`);
     this.choose();
+    this.wait();
     this.read({ first: true });
+  }
+
+  // What was said of another node, and its buttons, go at once.
+  wait() {
+    const name = document.createElement("h3");
+    name.textContent = this.node;
+    this.element.replaceChildren(name);
+    this.element.hidden = false;
   }
 
   close() {
@@ -63,7 +72,6 @@ export class Panel {
     if (node !== this.node) return;
     if (answer?.ok) this.element.innerHTML = await answer.text(); // escaped by the server's templates
     else if (first) this.element.textContent = `Nothing can be said of ${node} now.`;
-    this.element.hidden = false;
     localise(this.element);
   }
 }
