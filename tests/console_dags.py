@@ -13,7 +13,7 @@ from django.db import transaction
 from apps.definitions.dags import making
 from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Dag
-from apps.executions import feed, ids
+from apps.executions import feed
 from apps.executions.dags.models import DagRun, RunNode
 from apps.executions.dags.settle import settle
 from apps.executions.dags.states import NodeState
@@ -53,7 +53,7 @@ class Dags:
         return trigger_dag(principal=self.who, dag_id=dag.id, parameters=parameters)
 
     def run(self, run_id: UUID) -> DagRun:
-        return DagRun.objects.get(id=run_id, scheduled_at=ids.scheduled_at(run_id))
+        return DagRun.objects.get(id=run_id)
 
     def nodes(self, run_id: UUID) -> dict[str, RunNode]:
         return {row.node_id: row for row in RunNode.objects.filter(run_id=run_id)}

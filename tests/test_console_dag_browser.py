@@ -117,7 +117,7 @@ WATCH = """() => {
   const options = { subtree: true, attributeFilter: ["data-state"] };
   new MutationObserver(note).observe(document.querySelector("[data-world]"), options);
 }"""
-THIRTY = [
+THIRTY: list[dict[str, Any]] = [
     {"id": "extract"},
     *({"id": f"load-{n}", "depends_on": ["extract"]} for n in range(8)),
     *({"id": f"clean-{n}", "depends_on": [f"load-{n}", f"load-{(n + 1) % 8}"]} for n in range(8)),
@@ -136,7 +136,8 @@ def test_thirty_nodes_change_live_within_a_second_of_each_commit(stage: DagStage
     run = stage.run(THIRTY)
     page = stage.visit(f"runs/{run}/")
     polled: list[str] = []
-    page.route(re.compile("/state"), lambda route: (polled.append(route.request.url), route.abort()))
+    page.on("request", lambda request: polled.append(request.url) if request.url.endswith("/state") else None)
+    page.route(re.compile("/state"), lambda route: route.abort())
     page.evaluate(WATCH)
     committed: dict[tuple[str, str], datetime] = {}
     names = {row.node: name for name, row in stage.dags.nodes(run).items()}
@@ -147,7 +148,7 @@ def test_thirty_nodes_change_live_within_a_second_of_each_commit(stage: DagStage
         at = now()
         states = stage.dags.states(run)
         fresh = {n: finals.get(s, "scheduled") for n, s in states.items() if s != before[n]} if not word else {}
-        fresh |= {names[row.dag_node]: word for row in begun} if word else {}
+        fresh |= {names[row.dag_node or 0]: word for row in begun} if word else {}
         for name, state in fresh.items():
             committed[name, state] = at
         page.wait_for_function(
@@ -228,7 +229,10 @@ def test_what_is_seen_of_a_run(stage: DagStage) -> None:
 
 
 def test_a_person_decides_from_the_panel(stage: DagStage) -> None:
-    nodes = [{"id": "ask", "approval": {"message": "Numbers look right?"}}, {"id": "publish", "depends_on": ["ask"]}]
+    nodes: list[dict[str, Any]] = [
+        {"id": "ask", "approval": {"message": "Numbers look right?"}},
+        {"id": "publish", "depends_on": ["ask"]},
+    ]
     run = stage.run(nodes)
     page = stage.visit(f"runs/{run}/")
     box(page, "ask").click()
@@ -426,7 +430,7 @@ def test_five_hundred_nodes_stay_smooth(stage: DagStage) -> None:
 
 
 def test_folded_nodes_are_opened_and_follow(stage: DagStage) -> None:
-    wide = [{"id": "a"}, *({"id": f"r{n}", "depends_on": ["a"]} for n in range(70))]
+    wide: list[dict[str, Any]] = [{"id": "a"}, *({"id": f"r{n}", "depends_on": ["a"]} for n in range(70))]
     run = stage.run(wide, name="wide")
     stage.dags.end(run, a=1)
     page = stage.visit(f"runs/{run}/")
@@ -451,6 +455,6 @@ def test_nothing_is_cut_off(stage: DagStage) -> None:
         for width, height in ((390, 844), (768, 900), (1440, 900)):
             page.set_viewport_size({"width": width, "height": height})
             for scheme in ("dark", "light"):
-                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                page.emulate_media(color_scheme=scheme)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
             expect(page.get_by_role("link", name="DAGs").first).to_be_in_viewport()

@@ -208,7 +208,7 @@ async def test_many_viewers_cost_what_one_costs(monkeypatch: pytest.MonkeyPatch)
         for screen in screens:
             await screen.until(extract="succeeded", receipts="scheduled")
         assert len(reads) <= 4
-    assert not [key for key in hubs.hubs() if key[1] == dags.tenant.id]
+    assert ("run", dags.tenant.id, run) not in hubs.hubs()
 
 
 async def test_strips_hear_of_runs_that_begin_and_end() -> None:

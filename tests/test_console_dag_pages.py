@@ -221,7 +221,8 @@ NODE_OF = {"approve": "ask", "reject": "ask"}
 
 
 def audited(tenant: Tenant, action: str) -> list[dict[str, Any]]:
-    return list(AuditEntry.objects.filter(tenant=tenant, action=action).order_by("id").values("actor", "detail"))
+    rows = AuditEntry.objects.filter(tenant=tenant, action=action).order_by("id")
+    return [{"actor": row.actor, "detail": row.detail} for row in rows]
 
 
 @pytest.mark.parametrize(("of", "act", "action"), ACTS, ids=lambda value: str(value))
@@ -353,7 +354,7 @@ def test_the_grid_has_a_column_a_run_and_a_row_a_node(tenant: Tenant, dags: Dags
 
 
 def test_many_alike_nodes_are_folded_until_they_are_opened(tenant: Tenant, dags: Dags) -> None:
-    wide = [{"id": "a"}, *({"id": f"r{n}", "depends_on": ["a"]} for n in range(70))]
+    wide: list[dict[str, Any]] = [{"id": "a"}, *({"id": f"r{n}", "depends_on": ["a"]} for n in range(70))]
     wide.append({"id": "z", "depends_on": [f"r{n}" for n in range(70)]})
     run = dags.start(dags.make("wide", wide))
     dags.end(run, a=1)

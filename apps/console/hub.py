@@ -29,18 +29,20 @@ _MOST_BATCHES_BEHIND = 8
 _RETRY_SECONDS = 1.0
 T = TypeVar("T")
 U = TypeVar("U")
+Told = TypeVar("Told", covariant=True)
 
 
-class Source(Protocol[U]):
+class Source(Protocol[Told]):
     """What a hub reads, in a thread of its own; one call at a time."""
 
-    look_seconds: float
-    """How often it looks by itself."""
+    @property
+    def look_seconds(self) -> float:
+        """How often it looks by itself."""
 
     def wants(self, identities: set[UUID]) -> set[UUID]:
         """Which of these changed executions and runs concern it."""
 
-    def update(self, changed: set[UUID], *, looking: bool) -> U | None:
+    def update(self, changed: set[UUID], *, looking: bool) -> Told | None:
         """What viewers are to be told now; None: nothing. looking: read more than what changed."""
 
 

@@ -63,7 +63,7 @@ def _errors(error: ChronowebError) -> list[dict[str, str]]:
 def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: str) -> JsonResponse:
     """cancel, pause, resume, rerun."""
     note = _note(request.POST)
-    who = {"principal": principal, "run_id": run_id}
+    who: dict[str, Any] = {"principal": principal, "run_id": run_id}
     _one_of(
         act,
         {
@@ -80,7 +80,7 @@ def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: st
 def node_act(request: HttpRequest, principal: Principal, *, run_id: UUID, node_id: str, act: str) -> JsonResponse:
     """clear, clear-downstream, success, failed, skip, approve, reject."""
     note = _note(request.POST)
-    where = {"principal": principal, "run_id": run_id, "node_id": node_id}
+    where: dict[str, Any] = {"principal": principal, "run_id": run_id, "node_id": node_id}
     _one_of(
         act,
         {
@@ -106,7 +106,7 @@ def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: st
         address = reverse("console:run", kwargs={"slug": principal.tenant_slug, "run_id": run})
         return JsonResponse({"said": "started", "go": address})
     note = _note(request.POST)
-    who = {"principal": principal, "dag_id": dag_id}
+    who: dict[str, Any] = {"principal": principal, "dag_id": dag_id}
     _one_of(
         act,
         {"pause": lambda: standing.pause_dag(**who, note=note), "resume": lambda: standing.resume_dag(**who)},

@@ -1,6 +1,6 @@
 """When each node of a run waited and ran, and which of them decided how long the run took."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from apps.console.dags import words
@@ -9,6 +9,7 @@ from apps.console.wording import duration
 from apps.executions.dags import selectors
 from apps.executions.dags.critical_path import critical_path
 from apps.executions.dags.models import DagRun, RunNode
+from apps.executions.models import Execution
 
 SHOWN = 500
 LEFT, RIGHT, ROW, TOP = 180, 1000, 22, 26
@@ -28,9 +29,8 @@ class Bar:
     wait_width: float
     x: float
     width: float
-    took: str
     title: str
-    critical: bool
+    critical: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,36 +58,47 @@ def read(run: DagRun, *, now: datetime) -> Gantt:
     end = max([node.finished_at or now for node in shown], default=now)
     scale = (RIGHT - LEFT - 8) / max((end - begin).total_seconds(), 0.001)
 
-    def x(at: datetime) -> float:
-        return round(LEFT + (at - begin).total_seconds() * scale, 1)
-
-    bars = []
-    for at, node in enumerate(shown):
-        assert node.released_at is not None
-        execution = executions.get(node.execution_id) if node.execution_id else None
-        over = node.finished_at or now
-        started = execution.started_at if execution is not None else node.released_at
-        runs_from = min(over, max(node.released_at, started or over))
-        took, waited = over - runs_from, runs_from - node.released_at
-        state = words.of_node(node.state, execution)
-        bars.append(
-            Bar(
-                *(node.node_id, words.fitted(name_of(node), 26), state, TOP + at * ROW),
-                *(x(node.released_at), round(x(runs_from) - x(node.released_at), 1)),
-                *(x(runs_from), max(2.0, round(x(over) - x(runs_from), 1)) if started else 0.0, duration(took)),
-                f"{name_of(node)}: {words.label(state)}, waited {duration(waited)}, took {duration(took)}",
-                node.node in path,
-            )
+    bars = [
+        _bar(
+            node,
+            executions.get(node.execution_id) if node.execution_id else None,
+            at=at,
+            begin=begin,
+            now=now,
+            scale=scale,
         )
+        for at, node in enumerate(shown)
+    ]
+    critical = set(path)
     names = {node.node: node.node_id for node in nodes}
-    total = sum(spans[node].seconds or 0 for node in path)
     return Gantt(
-        bars=bars,
+        bars=[replace(bar, critical=node.node in critical) for bar, node in zip(bars, shown, strict=True)],
         ticks=_ticks((end - begin).total_seconds(), scale),
         height=TOP + len(bars) * ROW + 6,
         path=[names[node] for node in path],
-        path_took=duration(timedelta(seconds=total)),
+        path_took=duration(timedelta(seconds=sum(spans[node].seconds or 0 for node in path))),
         left_out=len(released) - len(shown),
+    )
+
+
+def _bar(node: RunNode, execution: Execution | None, *, at: int, begin: datetime, now: datetime, scale: float) -> Bar:
+    """The row of a node that was released. scale: pixels a second."""
+    assert node.released_at is not None
+    over = node.finished_at or now
+    started = execution.started_at if execution is not None else node.released_at
+    runs_from = min(over, max(node.released_at, started or over))
+    took, waited = over - runs_from, runs_from - node.released_at
+    state = words.of_node(node.state, execution)
+    return Bar(
+        node_id=node.node_id,
+        name=words.fitted(name_of(node), 26),
+        state=state,
+        y=TOP + at * ROW,
+        wait_x=round(LEFT + (node.released_at - begin).total_seconds() * scale, 1),
+        wait_width=round(waited.total_seconds() * scale, 1),
+        x=round(LEFT + (runs_from - begin).total_seconds() * scale, 1),
+        width=max(2.0, round(took.total_seconds() * scale, 1)) if started else 0.0,
+        title=f"{name_of(node)}: {words.label(state)}, waited {duration(waited)}, took {duration(took)}",
     )
 
 

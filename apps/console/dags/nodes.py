@@ -124,13 +124,13 @@ def _active(
     node: RunNode, execution: Execution | None, evidence: reasons.Evidence, said: Progress | None
 ) -> dict[str, Any]:
     if execution is None:
-        total = node.items or 0
-        done = total - node.items_open
+        items = node.items or 0
+        ended = items - node.items_open
         failed = f" · {node.items_failed} failed" if node.items_failed else ""
-        return {"line": f"{done} of {total}{failed}", "since": node.released_at, "share": done / (total or 1)}
+        return {"line": f"{ended} of {items}{failed}", "since": node.released_at, "share": ended / (items or 1)}
     if execution.state is Status.RUNNING:
-        known = said is not None and said.done is not None and said.total
-        share = min(1.0, max(0.0, said.done / said.total)) if said and known else None
+        done, total = (said.done, said.total) if said is not None else (None, None)
+        share = min(1.0, max(0.0, done / total)) if done is not None and total else None
         line = f"{share:.0%}".replace("%", " %") if share is not None else ""
         return {"line": line, "since": execution.started_at, "share": share}
     if NodeKind(node.kind) is NodeKind.APPROVAL:

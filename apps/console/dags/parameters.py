@@ -81,7 +81,12 @@ def _field(name: str, schema: Mapping[str, Any], own: Mapping[str, Any], require
     kind = _kind(schema)
     value = own.get(name, schema.get("default"))
     about = str(schema.get("description") or "")
-    common = {"name": name, "key": PREFIX + name, "title": str(schema.get("title") or name), "help": about}
+    common: dict[str, Any] = {
+        "name": name,
+        "key": PREFIX + name,
+        "title": str(schema.get("title") or name),
+        "help": about,
+    }
     if kind == "choice":
         shown = [(str(at), _shown(one), one == value) for at, one in enumerate(schema["enum"])]
         choices = shown if any(chosen for *_, chosen in shown) else [("", "–", True), *shown]

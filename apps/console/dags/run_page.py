@@ -44,7 +44,7 @@ def conditions_of(run: DagRun) -> dict[tuple[int, int], str]:
         run_id=run.id, scheduled_at=run.scheduled_at, item=NO_ITEM, condition__isnull=False
     )
     found = rows.values_list("parent", "child", "condition")
-    return {(parent, child): words.condition(condition) for parent, child, condition in found}
+    return {(parent, child): words.condition(condition) for parent, child, condition in found if condition}
 
 
 def snapshot(source: RunSource, folding: Folding) -> dict[str, Any]:

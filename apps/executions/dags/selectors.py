@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -114,7 +114,7 @@ class RunLine(NamedTuple):
 
 def latest_runs(principal: Principal, dag_ids: Sequence[UUID], *, each: int, since: datetime) -> list[RunLine]:
     """The last `each` runs of each of these DAGs since then, latest first; one query, however many DAGs."""
-    parameters = {"dags": list(dag_ids), "tenant": principal.tenant_id, "each": each, "since": since}
+    parameters: dict[str, Any] = {"dags": list(dag_ids), "tenant": principal.tenant_id, "each": each, "since": since}
     with connection.cursor() as cursor:
         cursor.execute(named_sql("latest_runs"), parameters)
         return [RunLine(*row) for row in cursor.fetchall()]
