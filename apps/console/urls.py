@@ -24,6 +24,7 @@ urlpatterns = [
     path("t/<slug:slug>/dags/state", dags.runs_state, name="runs_state"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/", dags.dag, name="dag"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/grid", dags.dag_grid, name="dag_grid"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/yaml", dags.dag_yaml, name="dag_yaml"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/act/<slug:act>", acts.dag_act, name="dag_act"),
     path("t/<slug:slug>/runs/<uuid:run_id>/", dags.run, name="run"),
     path("t/<slug:slug>/runs/<uuid:run_id>/state", dags.run_state, name="run_state"),

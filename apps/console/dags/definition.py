@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apps.console.dags import parameters, strips, words
-from apps.console.dags.drawing import Box, draw
+from django.utils.safestring import SafeString
+
+from apps.console.dags import parameters, strips, svg, words
+from apps.console.dags.drawing import draw
 from apps.console.dags.listing import schedule_words
 from apps.console.dags.nodes import NodeView
 from apps.console.dags.parameters import Field
@@ -25,6 +27,8 @@ from apps.tenants.principal import Principal
 
 _VERSIONS = 10
 _LINES = 12
+_SHOWN_AS_YAML = 100
+"""Nodes; the text of larger ones is an address of its own, for writing YAML takes long."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ class Definition:
     dag: Dag
     schedule: str
     marks: list[Mark]
-    boxes: list[Box]
-    edges: list[dict[str, str]]
+    boxes: SafeString
+    edges: SafeString
     width: float
     height: float
     is_folded: bool
@@ -67,15 +71,15 @@ def read(principal: Principal, dag: Dag, folding: Folding, *, now: datetime, ori
         dag=dag,
         schedule=schedule_words(dag),
         marks=strips.of_dags(principal, [dag.id], now=now)[dag.id],
-        boxes=drawn.boxes(views, {}),
-        edges=drawn.edges({}, titles),
+        boxes=svg.boxes(drawn.boxes(views, {}), of_run=False),
+        edges=svg.edges(drawn.edges({}, titles)),
         width=drawn.layout.width,
         height=drawn.layout.height,
         is_folded=drawn.is_folded,
         may_fold=drawn.may_fold,
         changes=_changes(principal, versions),
         fields=parameters.form_of(dag),
-        yaml=write(document),
+        yaml=write(document) if len(nodes) <= _SHOWN_AS_YAML else "",
         curl=_curl(dag, origin),
     )
 

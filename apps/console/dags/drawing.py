@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.console.dags import words
 from apps.console.dags.folding import MANY, Edge, Folded, fold
-from apps.console.dags.layout import HEIGHT, WIDTH, Layout, place
+from apps.console.dags.layout import WIDTH, Layout, place
 from apps.console.dags.nodes import NodeView, Version
 
 _NAME = 15
@@ -156,6 +156,3 @@ def _brought(inner: Iterable[Edge], outcomes: Mapping[Edge, str]) -> str:
     if found & {"failed", "error"}:
         return "failed"
     return "open" if "open" in found else "untaken"
-
-
-SIZE = {"width": WIDTH, "height": HEIGHT}

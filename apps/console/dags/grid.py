@@ -5,7 +5,9 @@ from typing import Any
 from apps.console.dags import strips, words
 from apps.console.dags.strips import Mark
 from apps.executions.dags.models import RunNode
+from apps.executions.dags.plan import NodeKind
 from apps.executions.dags.states import NodeState
+from apps.executions.states import Status
 from apps.tenants.principal import Principal
 
 RUNS = 25
@@ -18,6 +20,7 @@ LETTERS = {
     NodeState.UPSTREAM_FAILED: "u",
     NodeState.CANCELLED: "c",
 }
+_ASKS = "w"
 _NONE = "-"
 
 
@@ -28,11 +31,13 @@ def read(principal: Principal, names: list[str], marks: list[Mark]) -> dict[str,
     if marks:
         rows = rows.filter(scheduled_at__gte=min(m.at for m in marks) - strips.BACK)
     found: dict[str, list[str]] = {name: [_NONE] * len(marks) for name in names}
-    for run, name, state in rows.values_list("run_id", "node_id", "state") if marks else ():
-        found.setdefault(name, [_NONE] * len(marks))[columns[run]] = LETTERS[NodeState(state)]
+    for run, name, state, kind in rows.values_list("run_id", "node_id", "state", "kind") if marks else ():
+        asks = kind == NodeKind.APPROVAL and state == NodeState.ACTIVE
+        letter = _ASKS if asks else LETTERS[NodeState(state)]
+        found.setdefault(name, [_NONE] * len(marks))[columns[run]] = letter
     known = set(names)
     return {
-        "states": {letter: words.of_node(state, None) for state, letter in LETTERS.items()},
+        "states": {_ASKS: Status.WAITING.word} | {letter: words.of_node(s, None) for s, letter in LETTERS.items()},
         "runs": [
             {"id": str(m.id), "state": m.state, "title": m.title, "at": m.at.isoformat(), "version": m.version}
             for m in marks

@@ -6,20 +6,19 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.dags import buttons, definition, gantt, grid, head, listing, panel, runs_live, strips
-from apps.console.dags.layout import HEIGHT, WIDTH
+from apps.console.dags import buttons, definition, gantt, grid, head, listing, panel, runs_live, strips, svg
 from apps.console.dags.run_page import Folding, conditions_of, drawing_of, snapshot
 from apps.console.dags.run_state import RunSource
 from apps.console.detail import readable
 from apps.console.views import frame, in_tenant
+from apps.definitions.confidential import masked_dag
 from apps.definitions.dags import selectors as definitions
+from apps.definitions.dags.files import write
 from apps.executions.dags import selectors
 from apps.executions.dags.states import NodeState
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK
-
-_SIZE = {"box_width": WIDTH, "box_height": HEIGHT}
 
 
 @in_tenant
@@ -38,9 +37,18 @@ def dag(request: HttpRequest, principal: Principal, *, dag_id: UUID) -> HttpResp
     found = definition.read(principal, row, folding, now=SYSTEM_CLOCK.now(), origin=_origin(request))
     standing = "paused" if row.paused_at else ""
     may = principal.may(Role.OPERATOR)
-    context = frame(request, principal) | _SIZE | {"page": "dags", "found": found, "may": may}
+    context = frame(request, principal) | {"page": "dags", "found": found, "may": may}
     context["acts"] = [(act, act.shown(standing)) for act in buttons.DAG_ACTS] if may else []
     return render(request, "console/dags/dag.html", context)
+
+
+@in_tenant
+def dag_yaml(request: HttpRequest, principal: Principal, *, dag_id: UUID) -> HttpResponse:
+    """The document in force, as `dag apply` reads it and the principal's role may see it."""
+    row = definitions.dag(principal, dag_id)
+    newest = definitions.version(principal, dag_id, row.version)
+    text = write(masked_dag(newest.definition, role=principal.role))
+    return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
 
 @in_tenant
@@ -60,11 +68,16 @@ def run(request: HttpRequest, principal: Principal, *, run_id: UUID) -> HttpResp
     drawing, update = drawing_of(source, folding), source.everything()
     shown = head.read(principal, source.run, update.views.values())
     may = principal.may(Role.OPERATOR)
-    context = frame(request, principal) | _SIZE
-    context |= {"page": "dags", "run": source.run, "head": shown, "may": may, "version": update.run_version}
+    context = frame(request, principal) | {
+        "page": "dags",
+        "run": source.run,
+        "head": shown,
+        "may": may,
+        "version": update.run_version,
+    }
     context |= {
-        "boxes": drawing.boxes(update.views, update.outcomes),
-        "edges": drawing.edges(update.outcomes, conditions_of(source.run)),
+        "boxes": svg.boxes(drawing.boxes(update.views, update.outcomes), of_run=True),
+        "edges": svg.edges(drawing.edges(update.outcomes, conditions_of(source.run))),
         "width": drawing.layout.width,
         "height": drawing.layout.height,
         "is_folded": drawing.is_folded,
