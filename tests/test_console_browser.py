@@ -29,6 +29,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+SERVER = "the-web-process"
 ROOT = Path(__file__).resolve().parent.parent
 # As root, and without a word to the world.
 ARGUMENTS = (
@@ -67,6 +68,13 @@ def site(django_db_setup: None) -> Iterator[str]:
         yield url
 
 
+def nobody_reads() -> bool:
+    """Whether the web process has let go of the database: what it still reads would lie across the next test's start."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [SERVER])
+        return cursor.fetchone()[0] == 0
+
+
 @contextmanager
 def serving(**variables: str) -> Iterator[str]:
     """A web process on the test database, with these variables changed."""
@@ -77,7 +85,7 @@ def serving(**variables: str) -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chronoweb.asgi:application"],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), **variables},
+        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), "PGAPPNAME": SERVER, **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -151,6 +159,7 @@ def stage(chromium: Browser, site: str) -> Iterator[Stage]:
     yield made
     for context in chromium.contexts:
         context.close()
+    eventually(nobody_reads)
     assert made.complaints == []
 
 

@@ -17,7 +17,8 @@ from apps.executions.states import Status
 from apps.tenants.models import Role
 from tests.console_dags import SALES, Dags, layered, make_member
 from tests.console_ledger import now
-from tests.test_console_browser import Stage, chromium, site
+from tests.test_console_browser import Stage, chromium, nobody_reads, site
+from tests.waiting import eventually
 
 __all__ = ["chromium", "site"]  # fixtures
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,6 +74,7 @@ def stage(chromium: Browser, site: str) -> Iterator[DagStage]:
     yield made
     for context in chromium.contexts:
         context.close()
+    eventually(nobody_reads)
     assert made.complaints == []
 
 

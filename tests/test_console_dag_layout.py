@@ -3,12 +3,17 @@
 import itertools
 import random
 import time
+from xml.etree import ElementTree
 
 import pytest
 
+from apps.console.dags import svg
+from apps.console.dags.drawing import draw
 from apps.console.dags.folding import fold
 from apps.console.dags.layout import COLUMN, HEIGHT, WIDTH, layers_of, place
+from apps.console.dags.nodes import NodeView
 from apps.console.dags.words import fitted
+from tests.console_ledger import HOSTILE
 
 Edges = list[tuple[int, int]]
 
@@ -77,6 +82,18 @@ def test_folding_keeps_every_node_once_and_makes_no_cycle() -> None:
     assert len(fold(42, wide, folded=True).boxes) == 3
     assert len(fold(42, wide, folded=True, opened={1}).boxes) == 42
     assert len(fold(42, wide, folded=False).boxes) == 42
+
+
+def test_whatever_a_tenant_says_is_escaped() -> None:
+    view = NodeView(0, HOSTILE, HOSTILE, "running", (1, 1), HOSTILE, share=0.5)
+    other = NodeView(1, HOSTILE, HOSTILE, "failed", (1, 1), HOSTILE)
+    drawn = draw(2, [(0, 1)])
+    written = svg.boxes(drawn.boxes({0: view, 1: other}, {}), of_run=True) + svg.edges(
+        drawn.edges({}, {(0, 1): HOSTILE})
+    )
+    assert "<img" not in written
+    assert written.count("&lt;img") == 13
+    assert len(ElementTree.fromstring(f"<svg>{written}</svg>").findall("svg")) == 2  # noqa: S314  our own
 
 
 def test_words_fit_their_box() -> None:

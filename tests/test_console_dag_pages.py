@@ -138,7 +138,14 @@ def test_foreign_dags_and_runs_are_not_found(tenant: Tenant) -> None:
     dag = other.make("theirs", SALES)
     run = other.start(dag)
     client = client_of(tenant)
-    for path in (f"dags/{dag.id}/", f"dags/{dag.id}/grid", f"runs/{run}/", f"runs/{run}/state", f"runs/{run}/gantt"):
+    for path in (
+        f"dags/{dag.id}/",
+        f"dags/{dag.id}/grid",
+        f"dags/{dag.id}/yaml",
+        f"runs/{run}/",
+        f"runs/{run}/state",
+        f"runs/{run}/gantt",
+    ):
         assert client.get(f"/t/{tenant.slug}/{path}").status_code == 404
         assert client.get(f"/t/{other.tenant.slug}/{path}").status_code == 404
     for path in (f"dags/{dag.id}/act/run", f"runs/{run}/act/cancel", f"runs/{run}/nodes/extract/act/skip"):
@@ -333,6 +340,8 @@ def test_versions_are_compared_and_secrets_masked(tenant: Tenant, dags: Dags) ->
     assert "of-the-others" not in page(tenant, f"dags/{dag.id}/", Role.VIEWER)
     assert f"/api/v1/dags/{dag.id}/trigger" in html
     assert "max_active_runs: 3" in html
+    assert "of-the-others" in page(tenant, f"dags/{dag.id}/yaml")
+    assert "of-the-others" not in page(tenant, f"dags/{dag.id}/yaml", Role.VIEWER)
 
 
 def test_the_grid_has_a_column_a_run_and_a_row_a_node(tenant: Tenant, dags: Dags) -> None:
