@@ -24,6 +24,7 @@ from apps.console.login_links import mint
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
+from apps.tenants.models import Tenant
 from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
 from tests.waiting import eventually
 
@@ -69,7 +70,7 @@ def site(django_db_setup: None) -> Iterator[str]:
 
 
 def nobody_reads() -> bool:
-    """Whether the web process has let go of the database: what it still reads would lie across the next test's start."""
+    """Whether the web process has let go of the database: its last reading would meet the emptying of the tables."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [SERVER])
         return cursor.fetchone()[0] == 0
@@ -103,10 +104,10 @@ def serving(**variables: str) -> Iterator[str]:
 class Stage:
     """A tenant with a page open in a browser."""
 
-    def __init__(self, browser: Browser, url: str) -> None:
+    def __init__(self, browser: Browser, url: str, tenant: Tenant | None = None) -> None:
         self.url = url
         self.complaints: list[str] = []
-        self.ledger = Ledger(make_tenant())
+        self.ledger = Ledger(tenant or make_tenant())
         self.tenant = self.ledger.tenant
         self._browser = browser
         self.sockets: list[WebSocketRoute] = []

@@ -9,18 +9,21 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
-from apps.console.login_links import mint
 from apps.executions import feed
 from apps.executions.states import Status
-from apps.tenants.models import Role
+from apps.tenants.identity import new_uuid
+from apps.tenants.models import Role, Tenant
 from tests.console_dags import SALES, Dags, layered, make_member
 from tests.console_ledger import now
 from tests.test_console_browser import Stage, chromium, nobody_reads, site
 from tests.waiting import eventually
 
 __all__ = ["chromium", "site"]  # fixtures
+TENANT = new_uuid()
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -28,7 +31,8 @@ class DagStage(Stage):
     """A tenant with DAGs, and pages that remember what their sockets said."""
 
     def __init__(self, browser: Browser, url: str) -> None:
-        super().__init__(browser, url)
+        # The same id in each test: writers go on hearing that somebody watches.
+        super().__init__(browser, url, Tenant.objects.create(id=TENANT, slug="acme", name="acme"))
         self.dags = Dags(self.tenant)
         self.frames: list[dict[str, Any]] = []
 
@@ -46,7 +50,10 @@ class DagStage(Stage):
         page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.route_web_socket(re.compile("/ws/"), self._relay)
-        page.goto(self.url + mint(make_member(self.tenant, role)))
+        client = Client()
+        client.force_login(make_member(self.tenant, role))
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
+        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": self.url}])
         page.goto(f"{self.url}/t/{self.tenant.slug}/{path}")
         if live:
             self.is_live(page)
@@ -200,8 +207,8 @@ def test_a_lost_socket_is_made_good_and_without_one_the_page_polls(stage: DagSta
     has(page, "extract", "succeeded")
     page.route_web_socket(re.compile("/ws/"), lambda route: route.close(code=1011))
     page.reload()
-    expect(page.locator("[data-live]")).to_have_attribute("data-live", "polling", timeout=10_000)
     stage.dags.end(run, clean=1)
+    expect(page.locator("[data-live]")).to_have_attribute("data-live", "polling", timeout=10_000)
     expect(box(page, "clean")).to_have_attribute("data-state", "succeeded", timeout=10_000)
 
 
