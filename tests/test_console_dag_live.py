@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,9 @@ from django.test import Client
 
 from apps.console import hub as hubs
 from apps.console.dags import run_state
+from apps.console.dags.run_state import RunSource
+from apps.console.dags.runs_live import RunsSource
+from apps.console.live import ExecutionsSource
 from apps.executions import feed
 from apps.executions.dags import operations
 from apps.executions.dags.models import RunNode
@@ -169,6 +173,17 @@ def silent_feed() -> Iterator[None]:
         patch.setattr(feed, "changed", lambda *_: None)
         patch.setattr(feed, "changed_many", lambda *_: None)
         yield
+
+
+async def test_what_the_feed_left_out_makes_runs_look_and_lists_wait() -> None:
+    dags, _, run = await prepare()
+    thread = ThreadPoolExecutor(1)
+    sources = (RunSource(dags.who, run), RunsSource(dags.who), ExecutionsSource(dags.who))
+    made: list[hubs.Hub[Any]] = [hubs.Hub(source, thread) for source in sources]
+    for hub in made:
+        hub.hear(set(), left_out=True)
+    assert [hub._look_now for hub in made] == [True, False, False]
+    thread.shutdown()
 
 
 async def test_a_run_that_is_not_there_opens_no_socket() -> None:

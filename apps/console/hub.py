@@ -39,6 +39,10 @@ class Source(Protocol[Told]):
     def look_seconds(self) -> float:
         """How often it looks by itself."""
 
+    @property
+    def minds_gaps(self) -> bool:
+        """Whether it looks at once when the feed could not name all that changed."""
+
     def wants(self, identities: set[UUID]) -> set[UUID]:
         """Which of these changed executions and runs concern it."""
 
@@ -89,7 +93,7 @@ class Hub(Generic[U]):
     def hear(self, identities: set[UUID], *, left_out: bool) -> None:
         """The feed has told of these; left_out: and of more than it could name."""
         self._changed |= self.source.wants(identities)
-        self._look_now = self._look_now or left_out
+        self._look_now = self._look_now or (left_out and self.source.minds_gaps)
 
     async def read(self, reading: Callable[[], T]) -> T:
         """Run a database read in the hub's thread, which keeps one connection."""

@@ -71,6 +71,10 @@ class RunSource:
         return RunUpdate(frozenset(self._views), dict(self._views), dict(self._outcomes), self._head, version)
 
     @property
+    def minds_gaps(self) -> bool:
+        return True
+
+    @property
     def look_seconds(self) -> float:
         """What has ended is looked at rarely: only a person moves it."""
         return 2.0 if self._run is None or self._run.status == RunStatus.RUNNING else 15.0
