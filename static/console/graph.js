@@ -5,6 +5,7 @@ const SMALLEST = 0.08;
 const LARGEST = 2;
 const READABLE = 0.85; // below this, names are no longer read: the drawing begins at its left instead
 const STEP = 1.25;
+const STILL_MS = 150;
 
 export class Graph {
   // card: the section with the drawing. opened(box): a box was chosen.
@@ -73,7 +74,10 @@ export class Graph {
     this.asked = true;
     requestAnimationFrame(() => {
       this.asked = false;
-      // A transform moves what is painted already; a viewBox would have all painted anew in each frame.
+      // While it moves, what is painted already is moved; once it is still, it is painted sharp.
+      this.world.classList.add("moving");
+      clearTimeout(this.still);
+      this.still = setTimeout(() => this.world.classList.remove("moving"), STILL_MS);
       this.world.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
       this.map.look();
     });

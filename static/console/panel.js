@@ -4,9 +4,11 @@ import { localise } from "./times.js";
 const AGAIN_MS = 400;
 
 export class Panel {
-  constructor(element, url) {
+  // url: the address below which nodes are. shown(box): a node was opened, and has a box.
+  constructor(element, url, shown) {
     this.element = element;
     this.url = url;
+    this.shown = shown;
     this.node = null;
     this.asked = null;
     element.addEventListener("click", (event) => event.target.closest("[data-panel-close]") && this.close());
@@ -25,6 +27,7 @@ export class Panel {
     history.replaceState(null, "", `#node=${encodeURIComponent(node)}`);
     this.choose();
     this.wait();
+    if (this.box) this.shown(this.box);
     this.read({ first: true });
   }
 

@@ -10,7 +10,8 @@ const head = document.querySelector("#head");
 const buttons = document.querySelectorAll("[data-acts] [data-when]");
 const timeline = document.querySelector("#gantt");
 const TIMELINE_MS = 2000;
-const panel = new Panel(document.querySelector("[data-panel]"), page.dataset.nodesUrl);
+const nextFrame = (act) => requestAnimationFrame(() => requestAnimationFrame(act)); // the canvas has its new size then
+const panel = new Panel(document.querySelector("[data-panel]"), page.dataset.nodesUrl, (box) => nextFrame(() => graph.show(box)));
 
 function opened(box) {
   if (box.classList.contains("many")) {
