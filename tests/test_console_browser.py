@@ -25,11 +25,13 @@ from apps.console.login_links import mint
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
+from apps.tenants.models import Tenant
 from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+SERVER = "the-web-process"
 ROOT = Path(__file__).resolve().parent.parent
 # As root, and without a word to the world.
 ARGUMENTS = (
@@ -68,6 +70,13 @@ def site(django_db_setup: None) -> Iterator[str]:
         yield url
 
 
+def nobody_reads() -> bool:
+    """Whether the web process has let go of the database: its last reading would meet the emptying of the tables."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [SERVER])
+        return cursor.fetchone()[0] == 0
+
+
 @contextmanager
 def serving(**variables: str) -> Iterator[str]:
     """A web process on the test database, with these variables changed."""
@@ -78,7 +87,7 @@ def serving(**variables: str) -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chronoweb.asgi:application"],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), **variables},
+        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), "PGAPPNAME": SERVER, **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -96,10 +105,10 @@ def serving(**variables: str) -> Iterator[str]:
 class Stage:
     """A tenant with a page open in a browser."""
 
-    def __init__(self, browser: Browser, url: str) -> None:
+    def __init__(self, browser: Browser, url: str, tenant: Tenant | None = None) -> None:
         self.url = url
         self.complaints: list[str] = []
-        self.ledger = Ledger(make_tenant())
+        self.ledger = Ledger(tenant or make_tenant())
         self.tenant = self.ledger.tenant
         self._browser = browser
         self.sockets: list[WebSocketRoute] = []
@@ -152,6 +161,7 @@ def stage(chromium: Browser, site: str) -> Iterator[Stage]:
     yield made
     for context in chromium.contexts:
         context.close()
+    eventually(nobody_reads)
     assert made.complaints == []
 
 

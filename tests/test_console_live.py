@@ -12,7 +12,8 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import Client
 
-from apps.console import consumers, live
+from apps.console import hub as hubs
+from apps.console import live, sockets
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
@@ -69,6 +70,10 @@ async def until(
             for row in message["rows"]:
                 if wanted(row):
                     return row
+
+
+def hubs_of(tenant: Tenant) -> list[hubs.Hub[Any]]:
+    return [found for key, found in hubs.hubs().items() if key == ("executions", tenant.id)]
 
 
 async def heard_by_writers(tenant: Tenant) -> None:
@@ -172,9 +177,9 @@ async def test_viewers_of_one_tenant_share_one_reading() -> None:
     async with connected(tenant.slug, cookie) as one, connected(tenant.slug, cookie) as other:
         await one.receive_json_from(timeout=5)
         await other.receive_json_from(timeout=5)
-        hubs = [hub for (_, tenant_id), hub in live._hubs.items() if tenant_id == tenant.id]
+        hubs = hubs_of(tenant)
         assert [len(hub.viewers) for hub in hubs] == [2]
-    assert not [key for key in live._hubs if key[1] == tenant.id]
+    assert not hubs_of(tenant)
 
 
 async def test_a_viewer_that_fell_behind_starts_over() -> None:
@@ -182,7 +187,7 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
     row = await in_thread(ledger.add)(Status.RUNNING)
     async with connected(tenant.slug, cookie) as communicator:
         await communicator.receive_json_from(timeout=5)
-        (hub,) = [hub for (_, tenant_id), hub in live._hubs.items() if tenant_id == tenant.id]
+        (hub,) = hubs_of(tenant)
         (viewer,) = hub.viewers
         viewer.fell_behind = True
         viewer.give(live.Update(rows=[], index=None, tenant_slug=tenant.slug))
@@ -192,7 +197,7 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
 
 
 async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(sockets, "RECHECK_SECONDS", 0.0)
     tenant, _, cookie, person_id = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
         await communicator.receive_json_from(timeout=5)
@@ -200,7 +205,7 @@ async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.Monkey
         async with asyncio.timeout(live.LOOK_SECONDS + 3):
             while (event := await communicator.receive_output(timeout=5))["type"] != "websocket.close":
                 pass
-    assert event["code"] == consumers.NOT_A_MEMBER
+    assert event["code"] == sockets.NOT_FOUND
 
 
 async def test_rows_far_ahead_are_not_pushed() -> None:

@@ -21,8 +21,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.api.base import UnknownRoute
-from apps.console.consumers import NoSuchSocket
 from apps.console.routing import websocket_urlpatterns
+from apps.console.sockets import NoSuchSocket
 from apps.definitions import backfills
 from apps.definitions.dags import making
 from apps.definitions.dags.triggering import trigger_dag
@@ -111,6 +111,7 @@ FOREIGN: dict[str, Callable[[World], Any]] = {
     "run_id": lambda world: world.run,
     "node_id": lambda world: NODE,
     "backfill_id": lambda world: world.backfill.id,
+    "act": lambda world: "pause",
 }
 """A parameter of a route → the foreign tenant's."""
 

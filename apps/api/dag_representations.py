@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from apps.api.representations import masked_handler, moment
+from apps.api.representations import moment
+from apps.definitions.confidential import masked_dag
 from apps.definitions.dags import differences as comparing
 from apps.definitions.dags.versions import document_of
 from apps.definitions.models import Backfill, Dag
@@ -41,13 +42,7 @@ def _standing(row: Dag) -> dict[str, Any]:
     }
 
 
-def document(values: Mapping[str, Any], *, role: Role) -> dict[str, Any]:
-    """A viewer is not shown the values of headers and environments, as with tasks."""
-    nodes = [
-        {**node, "handler": masked_handler(node["handler"], role=role)} if "handler" in node else node
-        for node in values["nodes"]
-    ]
-    return {**values, "nodes": nodes}
+document = masked_dag
 
 
 def version_line(row: DagVersion) -> dict[str, Any]:

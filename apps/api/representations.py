@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from apps.definitions.confidential import masked_handler
 from apps.definitions.models import Task
 from apps.definitions.versions import document_of
 from apps.executions import concurrency, selectors
@@ -13,16 +14,11 @@ from apps.executions.ids import to_us
 from apps.executions.labels import no_worker
 from apps.executions.models import Attempt, CircuitBreaker, Execution, ExecutionEvent, Progress, Worker
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
-from apps.logs.masking import looks_secret
 from apps.tenants.models import Role
 
 
 def moment(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-MASK = "••••••"
-_CONFIDENTIAL = ("headers", "environment")
 
 
 def task(row: Task, *, role: Role) -> dict[str, Any]:
@@ -39,24 +35,6 @@ def task(row: Task, *, role: Role) -> dict[str, Any]:
         "created_at": moment(row.created_at),
         "updated_at": moment(row.updated_at),
     }
-
-
-def masked_handler(handler: Mapping[str, Any], *, role: Role) -> dict[str, Any]:
-    """The handler as this role may see it."""
-    if role.rank >= Role.OPERATOR.rank:
-        return dict(handler)
-    masked: dict[str, Any] = {part: dict.fromkeys(handler[part], MASK) for part in _CONFIDENTIAL if handler.get(part)}
-    if isinstance(handler.get("url"), str):
-        masked["url"] = _masked_url(handler["url"])
-    return {**handler, **masked}
-
-
-def _masked_url(url: str) -> str:
-    """Without the values of those fields of its query whose names say that they are credentials."""
-    before, question, query = url.partition("?")
-    fields = (part.partition("=") for part in query.split("&"))
-    shown = (f"{name}{equals}{MASK if equals and looks_secret(name) else value}" for name, equals, value in fields)
-    return before + question + "&".join(shown)
 
 
 def executions(rows: Sequence[Execution]) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from apps.tenants.scope import scoped
 SHOWN = 100
 NEWEST = 1000
 UPCOMING = 8
+MOST_COUNTED = 99
 BACK = timedelta(days=7)
 AHEAD = timedelta(days=1)
 _AHEAD_STATES = (Status.SCHEDULED, Status.PRELOADED)
@@ -81,6 +82,12 @@ def ids_to_show(principal: Principal, index: Index, state: Status | None) -> lis
     if state in _AHEAD_STATES:
         found += [entry.id for entry in index.upcoming if entry.status == state][: SHOWN - len(found)]
     return sorted(set(found), reverse=True)
+
+
+def count_dead_letters(principal: Principal) -> int:
+    """How many wait for a person, at most MOST_COUNTED + 1."""
+    letters = scoped(DeadLetter.objects.all(), principal).values("execution_id")[: MOST_COUNTED + 1]
+    return letters.count()
 
 
 def upcoming_needed(state: Status | None) -> int:

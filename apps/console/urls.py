@@ -4,6 +4,8 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
 from apps.console import views
+from apps.console.dags import acts
+from apps.console.dags import views as dags
 from apps.console.throttle import throttled
 
 _login = LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True)
@@ -17,6 +19,19 @@ urlpatterns = [
     path("t/<slug:slug>/workers/", views.workers, name="workers"),
     path("t/<slug:slug>/executions/<uuid:identity>/logs", views.logs, name="logs"),
     path("t/<slug:slug>/executions/<uuid:identity>/logs/download", views.download_logs, name="download_logs"),
+    path("t/<slug:slug>/executions/state", views.executions_state, name="executions_state"),
+    path("t/<slug:slug>/dags/", dags.dags, name="dags"),
+    path("t/<slug:slug>/dags/state", dags.runs_state, name="runs_state"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/", dags.dag, name="dag"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/grid", dags.dag_grid, name="dag_grid"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/yaml", dags.dag_yaml, name="dag_yaml"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/act/<slug:act>", acts.dag_act, name="dag_act"),
+    path("t/<slug:slug>/runs/<uuid:run_id>/", dags.run, name="run"),
+    path("t/<slug:slug>/runs/<uuid:run_id>/state", dags.run_state, name="run_state"),
+    path("t/<slug:slug>/runs/<uuid:run_id>/gantt", dags.run_gantt, name="run_gantt"),
+    path("t/<slug:slug>/runs/<uuid:run_id>/act/<slug:act>", acts.run_act, name="run_act"),
+    path("t/<slug:slug>/runs/<uuid:run_id>/nodes/<str:node_id>/", dags.run_node, name="run_node"),
+    path("t/<slug:slug>/runs/<uuid:run_id>/nodes/<str:node_id>/act/<slug:act>", acts.node_act, name="node_act"),
     path("login/", throttled(_login), name="login"),
     path("login/<str:token>", views.login_by_link, name="login_by_link"),
     path("logout/", LogoutView.as_view(), name="logout"),

@@ -15,10 +15,11 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from apps.console import detail, listing, login_links, rows, summary
+from apps.console import consumers, detail, listing, login_links, rows, summary
 from apps.console.access import first_tenant_of, principal_of, tenants_of
 from apps.console.consumers import parse_state
 from apps.executions import fleet, selectors
+from apps.executions.states import Status
 from apps.logs import answers
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -44,9 +45,16 @@ def in_tenant(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRespon
 
 
 def frame(request: HttpRequest, principal: Principal) -> dict[str, Any]:
-    """What every page's rail and header need; one query."""
+    """What every page's rail and header need; two queries."""
     others = tenants_of(request.user).exclude(slug=principal.tenant_slug).order_by("slug")[:_MOST_TENANTS_LISTED]
-    return {"principal": principal, "tenant_slug": principal.tenant_slug, "other_tenants": list(others)}
+    letters = listing.count_dead_letters(principal)
+    badge = f"{listing.MOST_COUNTED}+" if letters > listing.MOST_COUNTED else (str(letters) if letters else "")
+    return {
+        "principal": principal,
+        "tenant_slug": principal.tenant_slug,
+        "other_tenants": list(others),
+        "dead_letters": badge,
+    }
 
 
 @require_GET
@@ -68,6 +76,7 @@ def executions(request: HttpRequest, principal: Principal, **_: Any) -> HttpResp
     index, presented = rows.page(principal, now=SYSTEM_CLOCK.now(), state=state, before=before)
     full = len(presented) == listing.SHOWN
     context = frame(request, principal) | {
+        "page": "dead_letters" if state is Status.DEAD_LETTER else "executions",
         "rows": presented,
         "state": state,
         "state_label": rows.label(state) if state is not None else "",
@@ -81,10 +90,17 @@ def executions(request: HttpRequest, principal: Principal, **_: Any) -> HttpResp
 
 
 @in_tenant
+def executions_state(request: HttpRequest, principal: Principal) -> JsonResponse:
+    """What the live page's socket sends first, for pages whose socket does not open."""
+    return JsonResponse(consumers.snapshot(principal, parse_state(request.GET.get("state", ""))))
+
+
+@in_tenant
 def execution(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponse:
     """One execution."""
     found = detail.read(principal, identity, now=SYSTEM_CLOCK.now())
-    return render(request, "console/execution.html", frame(request, principal) | {"detail": found})
+    context = frame(request, principal) | {"page": "executions", "detail": found}
+    return render(request, "console/execution.html", context)
 
 
 @in_tenant

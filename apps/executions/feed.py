@@ -1,4 +1,4 @@
-"""What changed, for people who look: writers say which executions changed, consoles hear it within half a second.
+"""What changed, for people who look: writers say which executions and runs changed, consoles hear it in half a second.
 
 A message holds ids only; who hears it reads the rows from PostgreSQL. So losing one is harmless: a console also looks
 by itself now and then. Nobody watching costs the hot path one attribute read and one set lookup.
@@ -70,7 +70,7 @@ class Feed:
         self._redis_away = False
 
     def changed(self, tenant_id: Identity, ids: Iterable[Identity]) -> None:
-        """These executions of one tenant changed, and that is committed. Returns at once and never raises."""
+        """These executions or runs of one tenant changed, and that is committed. Returns at once and never raises."""
         if self._thread is None:
             self._start()
         watched = self._watched
@@ -80,7 +80,7 @@ class Feed:
                 self._collect(tenant, list(ids))
 
     def changed_many(self, pairs: Iterable[tuple[Identity, Identity]]) -> None:
-        """The same for (tenant, execution) pairs of several tenants."""
+        """The same for (tenant, id) pairs of several tenants."""
         if self._thread is None:
             self._start()
         watched = self._watched

@@ -24,7 +24,7 @@ _MOST_BACKOFF_SECONDS = 5
 
 @dataclass(frozen=True)
 class Batch:
-    """Executions that changed within one window of one writer; left_out: how many more did."""
+    """Executions and runs that changed within one window of one writer; left_out: how many more did."""
 
     ids: list[bytes]
     left_out: int

@@ -111,7 +111,7 @@ class DagSchedules:
         connection = postgres.raw(django_connection)
         if made.act is Act.START_AND_CANCEL:
             self._cancel_oldest(dag, leave=(schedule.limit_of(dag) or 1) - 1)
-        start_run(
+        run = start_run(
             connection,
             plan_of(dag),
             parameters=run_parameters(dag, None),
@@ -121,6 +121,7 @@ class DagSchedules:
             idempotency_key=nominal_key(dag, made.nominal),
             actor=self.role,
         )
+        transaction.on_commit(lambda: feed.changed(dag.tenant_id, [run]))
         STARTED.inc()
 
     def _cancel_oldest(self, dag: Dag, *, leave: int) -> None:

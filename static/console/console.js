@@ -52,6 +52,7 @@ search?.addEventListener("keydown", (event) => {
     search.blur();
   }
   const id = search.value.trim().toLowerCase();
+  if (search.form) return; // the server searches
   if (event.key === "Enter" && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) {
     location.href = `${search.dataset.search}${id}/`;
   } else if (event.key === "Enter") {
@@ -69,7 +70,7 @@ function step(by) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select, dialog *")) return;
   const act = {
     j: () => step(1),
     k: () => step(-1),

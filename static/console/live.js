@@ -1,15 +1,14 @@
 // Rows as they change. The server renders them; this file only places them, and never lets a row go backwards.
 import { search_rows } from "./console.js";
+import { follow } from "./socket.js";
 import { localise } from "./times.js";
 
 const page = document.querySelector("[data-live-url]");
 const rows = page.querySelector("tbody[data-rows]");
-const mark = document.querySelector("[data-live]");
 const held = new Map(); // new rows that wait for a reader who has scrolled
 const heldButton = page.querySelector("[data-held]");
 const paged = "paged" in page.dataset; // an older page changes, and grows no rows
 const MOST_ROWS = 200;
-const HIDDEN_MS = 15000;
 
 const scrolled = () => window.scrollY > 120;
 const find = (id) => document.getElementById(`x-${id}`);
@@ -97,40 +96,9 @@ async function detailPage(message) {
   localise(detail);
 }
 
-function say(state) {
-  mark.dataset.live = state;
-  mark.querySelector("span").textContent = state;
-}
-
-let socket = null;
-let failures = 0;
-let timer = null;
-
-function connect() {
-  clearTimeout(timer);
-  socket = new WebSocket(new URL(page.dataset.liveUrl + location.search, location.href.replace(/^http/, "ws")));
-  socket.onmessage = (event) => {
-    failures = 0;
-    say("live");
-    (page.dataset.execution ? detailPage : listPage)(JSON.parse(event.data));
-  };
-  socket.onclose = (event) => {
-    if (event.target !== socket) return;
-    say(document.hidden ? "paused" : "reconnecting");
-    failures += 1;
-    if (!document.hidden) timer = setTimeout(connect, Math.min(15000, 400 * 2 ** failures) * (0.5 + Math.random() / 2));
-  };
-}
-
-let sleep = null;
-document.addEventListener("visibilitychange", () => {
-  clearTimeout(sleep);
-  if (document.hidden) sleep = setTimeout(() => socket.close(), HIDDEN_MS);
-  else if (socket.readyState > WebSocket.OPEN) connect();
-});
 heldButton?.addEventListener("click", () => {
   window.scrollTo({ top: 0 });
   release({ quiet: true });
 });
 window.addEventListener("scroll", () => held.size && !scrolled() && release(), { passive: true });
-connect();
+follow(page, page.dataset.execution ? detailPage : listPage);

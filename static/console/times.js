@@ -53,11 +53,12 @@ export function localise(root) {
 // Count on what runs and down to what is due.
 export function tick(root) {
   for (const element of root.querySelectorAll("[data-since]")) {
-    element.textContent = duration(now() - Date.parse(element.dataset.since));
+    const { line, since } = element.dataset;
+    element.textContent = (line ? `${line} · ` : "") + duration(now() - Date.parse(since));
   }
   for (const element of root.querySelectorAll("[data-until]")) {
     const ms = Date.parse(element.dataset.until) - now();
-    const lead = element.dataset.lead;
+    const lead = element.dataset.lead ?? element.dataset.line;
     element.textContent = ms > 0 ? `${lead} ${countdown(ms)}` : lead.replace(/ in$/, " now");
   }
 }

@@ -15,7 +15,7 @@ from apps.definitions.models import Dag
 from apps.definitions.trigger_input import Item, past_problem, read_items
 from apps.definitions.triggering import ensure_partitions
 from apps.definitions.validation import check_parameters
-from apps.executions import idempotency, ids, person_store
+from apps.executions import feed, idempotency, ids, person_store
 from apps.executions.dags.runs import active_runs, start_run
 from apps.executions.states import Origin
 from apps.tenants.principal import Principal
@@ -62,6 +62,7 @@ def trigger_dag(
         idempotency.answer(connection, tenant_id=dag.tenant_id, key=key, status=202, body=answer)
     record(principal, dag, "dag.trigger", run=str(run), version=dag.version)
     transaction.on_commit(wakeup.preloader.wake)
+    transaction.on_commit(lambda: feed.changed(dag.tenant_id, [run]))
     return run
 
 

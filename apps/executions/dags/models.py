@@ -62,6 +62,7 @@ class RunNode(models.Model):
     version_id = models.BigIntegerField()
     node = models.IntegerField(help_text="its position in the plan")
     generation = models.IntegerField(default=1)
+    revision = models.IntegerField(default=1, db_default=1, help_text="grows with each write")
     open = models.IntegerField(help_text="edges into it that have brought nothing yet")
     succeeded = models.IntegerField(default=0)
     failed = models.IntegerField(default=0)

@@ -226,7 +226,7 @@ def _tell(principal: Principal, action: str, run_id: UUID, outcome: Outcome, **d
         target_id=run_id,
         detail=detail,
     )
-    changed = list(outcome.changed)
+    changed: list[tuple[feed.Identity, feed.Identity]] = [(principal.tenant_id, run_id), *outcome.changed]
     transaction.on_commit(lambda: feed.changed_many(changed))
     if outcome.released:
         transaction.on_commit(wakeup.preloader.wake)

@@ -1,9 +1,12 @@
 """Reading runs for people and programs: always a tenant's."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from apps.executions import ids
@@ -12,6 +15,7 @@ from apps.executions.dags.models import DagRun, RunNode, TaskDependency
 from apps.executions.dags.rows import NO_ITEM
 from apps.executions.dags.states import RunStatus
 from apps.executions.models import DagVersion, Execution
+from apps.executions.store.statements import named_sql
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
@@ -94,3 +98,34 @@ def executions_of(found: DagRun, row: RunNode, *, limit: int) -> list[Execution]
     """Executions of a node, of the last generation first, its items in order."""
     rows = Execution.objects.filter(dag_run_id=found.id, scheduled_at=found.scheduled_at, dag_node=row.node)
     return list(rows.select_related("task_version").order_by("-dag_generation", "dag_item")[:limit])
+
+
+class RunLine(NamedTuple):
+    """A run as lists show it."""
+
+    id: UUID
+    dag_id: UUID
+    status: int
+    version: int
+    run_at: datetime
+    created_at: datetime
+    finished_at: datetime | None
+
+
+def latest_runs(principal: Principal, dag_ids: Sequence[UUID], *, each: int, since: datetime) -> list[RunLine]:
+    """The last `each` runs of each of these DAGs since then, latest first; one query, however many DAGs."""
+    parameters: dict[str, Any] = {"dags": list(dag_ids), "tenant": principal.tenant_id, "each": each, "since": since}
+    with connection.cursor() as cursor:
+        cursor.execute(named_sql("latest_runs"), parameters)
+        return [RunLine(*row) for row in cursor.fetchall()]
+
+
+def lines(principal: Principal, run_ids: Collection[UUID]) -> list[RunLine]:
+    """Those of these ids that are runs of the tenant."""
+    instants = [at for identity in run_ids if (at := ids.scheduled_at(identity))]
+    if not instants:
+        return []
+    rows = scoped(DagRun.objects.all(), principal).filter(
+        id__in=run_ids, scheduled_at__gte=min(instants), scheduled_at__lte=max(instants)
+    )
+    return [RunLine(*row) for row in rows.values_list(*RunLine._fields)]

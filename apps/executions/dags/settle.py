@@ -27,7 +27,7 @@ _STOPPED = "failure policy fail_all: another node of its run has failed"
 
 @dataclass
 class Outcome:
-    """What a settlement did: (tenant, execution) of executions that it made or changed, runs that ended."""
+    """What a settlement did: (tenant, id) of executions that it made or changed, and of runs; runs that ended."""
 
     changed: list[tuple[bytes, bytes]] = field(default_factory=list)
     ended: list[bytes] = field(default_factory=list)
@@ -126,6 +126,8 @@ def write(store: RunStore, work: Propagation, outcome: Outcome) -> list[bytes]:
     made, ended = store.write(work.edges, list(work.nodes.values()), work.released, work.closed)
     outcome.ended += ended
     over = _stop(store, work, outcome) if work.stopped else []
+    touched = {node.run for node in work.nodes.values()}
+    outcome.changed += [(work.runs[run].tenant_id, run) for run in touched]
     tenants = [work.runs[node.run].tenant_id for node in work.released for _ in range(node.items or 1)]
     outcome.changed += zip(tenants, made, strict=True)
     outcome.released += len(made)

@@ -22,8 +22,10 @@ def stop_run(connection: psycopg.Connection, run: bytes, *, ending: RunStatus, a
     """
     store = RunStore(connection, ids.day(run))
     outcome = Outcome()
-    if run not in store.lock([run]) or not store.stop([run], ending=ending):
+    found = store.lock([run])
+    if run not in found or not store.stop([run], ending=ending):
         return outcome
+    outcome.changed.append((found[run].tenant_id, run))
     timed_out = ending is RunStatus.TIMED_OUT
     state = NodeState.FAILED if timed_out else NodeState.CANCELLED
     closed = store.end_pending_nodes([run], state=state, error=TIMED_OUT if timed_out else None)

@@ -33,6 +33,7 @@ WHERE d.run_id = %(run)s AND d.parent = v.node AND d.child = v.node AND d.item >
 -- Nodes that are to be decided anew: a generation of their own, whose executions alone count. `kept` ones are only
 -- counted anew.
 UPDATE {run_nodes} n SET
+    revision = n.revision + 1,
     open = v.open, succeeded = v.succeeded, failed = v.failed, skipped = v.skipped, errors = v.errors,
     state = CASE WHEN v.kept THEN n.state ELSE {NODE_PENDING} END,
     generation = n.generation + CASE WHEN v.kept THEN 0 ELSE 1 END,
@@ -141,7 +142,7 @@ SELECT id, tenant_id FROM u
 
 -- name: replayed_node
 -- The dead letter of a node goes round again: the node runs.
-UPDATE {run_nodes} n SET state = {NODE_ACTIVE}, finished_at = NULL, error = NULL
+UPDATE {run_nodes} n SET state = {NODE_ACTIVE}, finished_at = NULL, error = NULL, revision = n.revision + 1
 WHERE n.run_id = %(run)s AND n.node = %(node)s AND n.execution_id = %(execution)s AND n.state = {NODE_FAILED}
 RETURNING n.node
 

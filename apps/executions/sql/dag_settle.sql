@@ -113,6 +113,7 @@ WITH e AS (
 ), n AS (
     UPDATE {run_nodes} n SET
         state = v.state,
+        revision = n.revision + 1,
         open = v.open, succeeded = v.succeeded, failed = v.failed, skipped = v.skipped, errors = v.errors,
         items = v.items, items_open = v.items_open, items_succeeded = v.items_succeeded,
         items_failed = v.items_failed, items_skipped = v.items_skipped,
@@ -186,7 +187,8 @@ RETURNING r.id
 
 -- name: end_pending_nodes
 -- Nodes of stopped runs that were never released.
-UPDATE {run_nodes} n SET state = %(state)s, error = %(error)s::jsonb, finished_at = clock_timestamp()
+UPDATE {run_nodes} n SET state = %(state)s, error = %(error)s::jsonb, finished_at = clock_timestamp(),
+    revision = n.revision + 1
 WHERE n.run_id = ANY(%(runs)s) AND n.state = {NODE_PENDING}
 RETURNING n.run_id
 

@@ -1,0 +1,1 @@
+"""Pages of DAGs: lists, graphs, runs as they go, and what persons do to them."""

@@ -1,0 +1,127 @@
+"""What persons do to DAGs, runs and nodes from the console: the services of the API, by POST, answered in JSON."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+
+from apps.console.access import principal_of
+from apps.console.dags import parameters
+from apps.definitions.dags import selectors, standing
+from apps.definitions.dags.triggering import trigger_dag
+from apps.executions.dags import operations
+from apps.tenants.models import Role
+from apps.tenants.principal import Principal
+from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs, NotFound
+
+NOTE_CHARACTERS = 1000
+
+
+def posted(view: Callable[..., JsonResponse]) -> Callable[..., HttpResponseBase]:
+    """For operators of the tenant, by POST; everything that is refused is JSON that says why."""
+
+    @never_cache
+    @login_required
+    @wraps(view)
+    def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponseBase:
+        try:
+            principal = principal_of(request.user, slug)
+            if request.method != "POST":
+                raise NotFound("there is nothing to read here")
+            if not principal.may(Role.OPERATOR):
+                problem = f"This needs the role operator; yours is {principal.role.value}."
+                return JsonResponse({"problem": problem}, status=403)
+            return view(request, principal, **arguments)
+        except NotFound as error:
+            raise Http404(str(error)) from error
+        except (InvalidInput, InvalidInputs) as error:
+            return JsonResponse({"problem": "Nothing was done.", "errors": _errors(error)}, status=422)
+        except Conflict as error:
+            return JsonResponse({"problem": str(error)}, status=409)
+
+    return wrapped
+
+
+def _errors(error: ChronowebError) -> list[dict[str, str]]:
+    """field: the first step of the pointer below /parameters, or the pointer's own."""
+    found = error.errors if isinstance(error, InvalidInputs) else [error]
+    told = []
+    for one in found:
+        assert isinstance(one, InvalidInput)
+        steps = one.pointer.strip("/").split("/")
+        field = steps[1] if steps[0] == "parameters" and len(steps) > 1 else steps[0]
+        told.append({"field": field.replace("~1", "/").replace("~0", "~"), "problem": f"{one.pointer}: {one.problem}"})
+    return told
+
+
+@posted
+def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: str) -> JsonResponse:
+    """cancel, pause, resume, rerun."""
+    note = _note(request.POST)
+    who: dict[str, Any] = {"principal": principal, "run_id": run_id}
+    _one_of(
+        act,
+        {
+            "cancel": lambda: operations.cancel_run(**who, reason=note),
+            "pause": lambda: operations.pause_run(**who),
+            "resume": lambda: operations.resume_run(**who),
+            "rerun": lambda: operations.rerun_from_failed(**who),
+        },
+    )
+    return JsonResponse({"said": {"cancel": "being cancelled", "rerun": "running again"}.get(act, f"{act}d")})
+
+
+@posted
+def node_act(request: HttpRequest, principal: Principal, *, run_id: UUID, node_id: str, act: str) -> JsonResponse:
+    """clear, clear-downstream, success, failed, skip, approve, reject."""
+    note = _note(request.POST)
+    where: dict[str, Any] = {"principal": principal, "run_id": run_id, "node_id": node_id}
+    _one_of(
+        act,
+        {
+            "clear": lambda: operations.clear_node(**where, downstream=False),
+            "clear-downstream": lambda: operations.clear_node(**where, downstream=True),
+            "success": lambda: operations.mark_node(**where, state="success"),
+            "failed": lambda: operations.mark_node(**where, state="failed"),
+            "skip": lambda: operations.skip_node(**where),
+            "approve": lambda: operations.decide_approval(**where, approve=True, note=note),
+            "reject": lambda: operations.decide_approval(**where, approve=False, note=note),
+        },
+    )
+    return JsonResponse({"said": f"{node_id}: done"})
+
+
+@posted
+def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: str) -> JsonResponse:
+    """run (with parameters), pause (with a note), resume."""
+    if act == "run":
+        dag = selectors.dag(principal, dag_id)
+        given = parameters.values_of(dag, request.POST)
+        run = trigger_dag(principal=principal, dag_id=dag_id, parameters=given)
+        address = reverse("console:run", kwargs={"slug": principal.tenant_slug, "run_id": run})
+        return JsonResponse({"said": "started", "go": address})
+    note = _note(request.POST)
+    who: dict[str, Any] = {"principal": principal, "dag_id": dag_id}
+    _one_of(
+        act,
+        {"pause": lambda: standing.pause_dag(**who, note=note), "resume": lambda: standing.resume_dag(**who)},
+    )
+    return JsonResponse({"said": f"{act}d", "reload": True})
+
+
+def _one_of(act: str, known: Mapping[str, Callable[[], object]]) -> None:
+    if act not in known:
+        raise NotFound(f"{act} is nothing that can be done here")
+    known[act]()
+
+
+def _note(given: Mapping[str, str]) -> str:
+    note = given.get("note", "").strip()
+    if len(note) > NOTE_CHARACTERS or "\0" in note:
+        raise InvalidInput("/note", None, "is too long", f"at most {NOTE_CHARACTERS} characters")
+    return note

@@ -1,0 +1,210 @@
+"""What viewers of one thing are sent: read once a process, however many look.
+
+A hub lives while somebody looks. It hears its tenant's feed, reads what changed at most every 250 ms, and looks by
+itself now and then: what the feed lost is made good then. Hubs of one process share a few threads, hence a few
+connections, and the hubs of one tenant share one subscription.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import UUID
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from apps.executions.feed_watch import watch
+
+logger = logging.getLogger(__name__)
+
+WINDOW_SECONDS = 0.25
+_THREADS = 4
+_SHARE = 4
+"""What takes long to read is read less often: at most a fourth of the time is spent on it."""
+_MOST_BATCHES_BEHIND = 8
+_RETRY_SECONDS = 1.0
+T = TypeVar("T")
+U = TypeVar("U")
+Told = TypeVar("Told", covariant=True)
+
+
+class Source(Protocol[Told]):
+    """What a hub reads, in a thread of its own; one call at a time."""
+
+    @property
+    def look_seconds(self) -> float:
+        """How often it looks by itself."""
+
+    @property
+    def minds_gaps(self) -> bool:
+        """Whether it looks at once when the feed could not name all that changed."""
+
+    def wants(self, identities: set[UUID]) -> set[UUID]:
+        """Which of these changed executions and runs concern it."""
+
+    def update(self, changed: set[UUID], *, looking: bool) -> Told | None:
+        """What viewers are to be told now; None: nothing. looking: read more than what changed."""
+
+
+class Viewer(Generic[U]):
+    """One socket's place in a hub. A viewer that reads too slowly misses batches and is told to start over."""
+
+    def __init__(self) -> None:
+        self.updates: asyncio.Queue[U] = asyncio.Queue(_MOST_BATCHES_BEHIND)
+        self.fell_behind = False
+
+    def give(self, update: U) -> None:
+        try:
+            self.updates.put_nowait(update)
+        except asyncio.QueueFull:
+            self.fell_behind = True
+
+    def forget_the_past(self) -> None:
+        """Start over: a snapshot read after this holds all that was missed."""
+        self.fell_behind = False
+        while not self.updates.empty():
+            self.updates.get_nowait()
+
+
+class Hub(Generic[U]):
+    """Reads one source for all its viewers in this process."""
+
+    def __init__(self, source: Source[U], thread: ThreadPoolExecutor) -> None:
+        self.source = source
+        self._thread = thread
+        self._changed: set[UUID] = set()
+        self._look_now = False
+        self._running: asyncio.Task[None] | None = None
+        self.viewers: set[Viewer[U]] = set()
+        self.started = asyncio.Event()
+
+    def start(self) -> None:
+        self._running = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def hear(self, identities: set[UUID], *, left_out: bool) -> None:
+        """The feed has told of these; left_out: and of more than it could name."""
+        self._changed |= self.source.wants(identities)
+        self._look_now = self._look_now or (left_out and self.source.minds_gaps)
+
+    async def read(self, reading: Callable[[], T]) -> T:
+        """Run a database read in the hub's thread, which keeps one connection."""
+
+        def guarded() -> T:
+            try:
+                return reading()
+            except (DatabaseError, InterfaceError):
+                connection.close()  # a broken connection is not used again
+                raise
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, guarded)
+
+    async def _run(self) -> None:
+        look_at = 0.0
+        while True:
+            began = time.monotonic()
+            changed, self._changed = self._changed, set()
+            looking = began >= look_at or self._look_now
+            if changed or looking:
+                self._look_now = False
+                try:
+                    update = await self.read(partial(self.source.update, changed, looking=looking))
+                    look_at = time.monotonic() + self.source.look_seconds if looking else look_at
+                    self._hand_out(update)
+                    self.started.set()
+                except (DatabaseError, InterfaceError) as error:
+                    logger.warning("the console cannot read", extra={"action": "console.unread", "error": str(error)})
+                    self._changed |= changed
+                    await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(max(WINDOW_SECONDS, (_SHARE - 1) * (time.monotonic() - began)))
+
+    def _hand_out(self, update: U | None) -> None:
+        if update is not None:
+            for viewer in self.viewers:
+                viewer.give(update)
+
+
+class _Process:
+    """The hubs of one event loop, the tenants that they hear, and the threads in which they read."""
+
+    def __init__(self) -> None:
+        self.hubs: dict[Hashable, Hub[Any]] = {}
+        self._of_tenant: dict[UUID, set[Hub[Any]]] = {}
+        self._listening: dict[UUID, asyncio.Task[None]] = {}
+        self._threads = [ThreadPoolExecutor(1, thread_name_prefix=f"console-hub-{n}") for n in range(_THREADS)]
+        self._made = 0
+
+    def add(self, key: Hashable, tenant_id: UUID, source: Source[Any]) -> Hub[Any]:
+        hub = self.hubs[key] = Hub(source, self._threads[self._made % _THREADS])
+        self._made += 1
+        self._of_tenant.setdefault(tenant_id, set()).add(hub)
+        if tenant_id not in self._listening:
+            self._listening[tenant_id] = asyncio.create_task(self._listen(tenant_id))
+        hub.start()
+        return hub
+
+    async def remove(self, key: Hashable, tenant_id: UUID) -> None:
+        hub = self.hubs.pop(key)
+        hubs = self._of_tenant[tenant_id]
+        hubs.discard(hub)
+        ending = [hub.stop()]
+        if not hubs:
+            del self._of_tenant[tenant_id]
+            listening = self._listening.pop(tenant_id)
+            listening.cancel()
+            ending.append(_ended(listening))
+        if not self.hubs:
+            # Before the first await, so that a cancelled removal leaves no connection behind; looked up in its thread,
+            # since each thread has its own.
+            for thread in self._threads:
+                thread.submit(lambda: connection.close())
+                thread.shutdown(wait=False)
+            _processes.pop(id(asyncio.get_running_loop()), None)
+        await asyncio.gather(*ending)
+
+    async def _listen(self, tenant_id: UUID) -> None:
+        async for batch in watch(tenant_id):
+            identities = {UUID(bytes=identity) for identity in batch.ids}
+            for hub in self._of_tenant.get(tenant_id, ()):
+                hub.hear(identities, left_out=batch.left_out > 0)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await asyncio.gather(task, return_exceptions=True)
+
+
+_processes: dict[int, _Process] = {}
+
+
+def hubs() -> dict[Hashable, Hub[Any]]:
+    """The hubs that somebody looks at, by their keys, in whatever event loop of this process."""
+    return {key: hub for process in _processes.values() for key, hub in process.hubs.items()}
+
+
+@contextlib.asynccontextmanager
+async def joined(
+    key: Hashable, tenant_id: UUID, make: Callable[[], Source[U]]
+) -> AsyncIterator[tuple[Hub[U], Viewer[U]]]:
+    """A place among the viewers of `key` in this process. When this begins, changes from now on will be seen.
+
+    make: its source, if nobody looks yet.
+    """
+    process = _processes.setdefault(id(asyncio.get_running_loop()), _Process())
+    hub = process.hubs.get(key) or process.add(key, tenant_id, make())
+    viewer: Viewer[U] = Viewer()
+    hub.viewers.add(viewer)
+    try:
+        await hub.started.wait()
+        yield hub, viewer
+    finally:
+        hub.viewers.discard(viewer)
+        if not hub.viewers and process.hubs.get(key) is hub:
+            await process.remove(key, tenant_id)

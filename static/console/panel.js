@@ -1,0 +1,80 @@
+// What is said of the chosen node, beside the graph. The address bar remembers which it is.
+import { localise } from "./times.js";
+
+const AGAIN_MS = 400;
+
+export class Panel {
+  // url: the address below which nodes are. shown(box): a node was opened, and has a box.
+  constructor(element, url, shown) {
+    this.element = element;
+    this.url = url;
+    this.shown = shown;
+    this.node = null;
+    this.asked = null;
+    element.addEventListener("click", (event) => event.target.closest("[data-panel-close]") && this.close());
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && this.node && !document.querySelector("dialog[open]")) this.close();
+    });
+    document.addEventListener("click", (event) => {
+      const row = event.target.closest("[data-node]:not(svg)");
+      if (row) this.open(row.dataset.node);
+    });
+    if (location.hash.startsWith("#node=")) this.open(decodeURIComponent(location.hash.slice(6)));
+  }
+
+  open(node) {
+    this.node = node;
+    history.replaceState(null, "", `#node=${encodeURIComponent(node)}`);
+    this.choose();
+    this.wait();
+    if (this.box) this.shown(this.box);
+    this.read({ first: true });
+  }
+
+  // What was said of another node, and its buttons, go at once.
+  wait() {
+    const name = document.createElement("h3");
+    name.textContent = this.node;
+    this.element.replaceChildren(name);
+    this.element.hidden = false;
+  }
+
+  close() {
+    const box = this.box;
+    this.node = null;
+    this.element.hidden = true;
+    history.replaceState(null, "", location.pathname + location.search);
+    this.choose();
+    box?.focus({ preventScroll: true });
+  }
+
+  get box() {
+    return [...document.querySelectorAll("svg.node")].find((box) => box.dataset.node === this.node);
+  }
+
+  choose() {
+    document.querySelector("svg.node.chosen")?.classList.remove("chosen");
+    const box = this.node && this.box;
+    box?.classList.add("chosen");
+  }
+
+  // Boxes have changed: if ours is one of them, or hides in one, read it again.
+  changed(boxes) {
+    if (!this.node) return;
+    const ours = this.box?.dataset.box;
+    if (ours === undefined || boxes.some((told) => String(told.at) === ours)) {
+      this.asked ??= setTimeout(() => this.read(), AGAIN_MS);
+    }
+  }
+
+  async read({ first = false } = {}) {
+    clearTimeout(this.asked);
+    this.asked = null;
+    const node = this.node;
+    const answer = await fetch(`${this.url}${encodeURIComponent(node)}/`).catch(() => null);
+    if (node !== this.node) return;
+    if (answer?.ok) this.element.innerHTML = await answer.text(); // escaped by the server's templates
+    else if (first) this.element.textContent = `Nothing can be said of ${node} now.`;
+    localise(this.element);
+  }
+}

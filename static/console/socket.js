@@ -1,0 +1,57 @@
+// One socket a page: it connects again by itself, asks now and then while it cannot, and rests while nobody looks.
+const HIDDEN_MS = 15000;
+const POLL_MS = 4000;
+const LONGEST_MS = 15000;
+const POLLS_AFTER = 2; // failures in a row
+
+// page: its data-live-url is followed, its data-poll-url answers with what the socket sends first.
+// heard(message): for every message; each says of which version it is, so hearing one twice does no harm.
+export function follow(page, heard) {
+  const mark = document.querySelector("[data-live]");
+  let socket = null;
+  let failures = 0;
+  let again = null;
+  let polls = null;
+  let sleep = null;
+
+  function say(state) {
+    mark.dataset.live = state;
+    mark.querySelector("span").textContent = state;
+  }
+
+  async function poll() {
+    clearTimeout(polls);
+    if (document.hidden || socket?.readyState === WebSocket.OPEN) return;
+    const answer = await fetch(page.dataset.pollUrl + location.search).catch(() => null);
+    if (socket?.readyState === WebSocket.OPEN) return;
+    if (answer?.ok) heard(await answer.json());
+    say(answer?.ok ? "polling" : "reconnecting");
+    polls = setTimeout(poll, POLL_MS);
+  }
+
+  function connect() {
+    clearTimeout(again);
+    socket = new WebSocket(new URL(page.dataset.liveUrl + location.search, location.href.replace(/^http/, "ws")));
+    socket.onmessage = (event) => {
+      failures = 0;
+      clearTimeout(polls);
+      say("live");
+      heard(JSON.parse(event.data));
+    };
+    socket.onclose = (event) => {
+      if (event.target !== socket) return;
+      failures += 1;
+      if (document.hidden) return say("paused");
+      if (mark.dataset.live !== "polling") say("reconnecting");
+      again = setTimeout(connect, Math.min(LONGEST_MS, 400 * 2 ** failures) * (0.5 + Math.random() / 2));
+      if (failures === POLLS_AFTER) poll();
+    };
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(sleep);
+    if (document.hidden) sleep = setTimeout(() => socket.close(), HIDDEN_MS);
+    else if (socket.readyState > WebSocket.OPEN) connect();
+  });
+  connect();
+}

@@ -1,0 +1,379 @@
+"""The console's pages of DAGs: whose they are, what they say, what they cost, what hostile names can do (nothing)."""
+
+import json
+import re
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.console.dags import parameters
+from apps.definitions.dags import making, standing
+from apps.executions.dags import operations
+from apps.executions.states import Status
+from apps.tenants.models import AuditEntry, Role, Tenant
+from tests.console_dags import SALES, Dags, layered, make_member
+from tests.console_ledger import HOSTILE, make_tenant
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def tenant() -> Tenant:
+    return make_tenant()
+
+
+@pytest.fixture
+def dags(tenant: Tenant) -> Dags:
+    return Dags(tenant)
+
+
+def client_of(tenant: Tenant, role: Role = Role.OPERATOR, **options: Any) -> Client:
+    client = Client(**options)
+    client.force_login(make_member(tenant, role))
+    return client
+
+
+def page(tenant: Tenant, path: str, role: Role = Role.OPERATOR) -> str:
+    answer = client_of(tenant, role).get(f"/t/{tenant.slug}/{path}")
+    assert answer.status_code == 200, path
+    return answer.content.decode()
+
+
+def boxes(html: str) -> dict[str, str]:
+    """node → state."""
+    return dict(re.findall(r'<svg class="node[^>]*? data-node="([^"]+)"[^>]*? data-state="(\w+)"', html))
+
+
+def test_an_empty_list_teaches_the_next_step(tenant: Tenant) -> None:
+    html = page(tenant, "dags/")
+    assert "curl -X POST http://testserver/api/v1/dags" in html
+    assert "<table" not in html
+
+
+def test_the_list_finds_by_any_part_and_says_what_stands(tenant: Tenant, dags: Dags) -> None:
+    sales = dags.make("nightly-sales", SALES, schedule={"type": "cron", "expression": "0 2 * * *"}, tags=["finance"])
+    dags.make("warehouse", layered(2, 2))
+    standing.pause_dag(principal=dags.who, dag_id=sales.id, note="auditors\nsecond line")
+    for _ in range(2):
+        dags.end(dags.start(sales), extract=Status.DEAD_LETTER)
+    operations.cancel_run(principal=dags.who, run_id=dags.start(sales))
+    html = page(tenant, "dags/?q=Y-SALE")
+    assert "warehouse" not in html
+    assert "paused: auditors" in html
+    assert "second line" not in html
+    assert "at 02:00 every day" in html
+    assert re.findall(r'class="mark"[^>]* data-state="(\w+)"', html) == ["failed", "failed", "cancelled"]
+    assert "warehouse" in page(tenant, "dags/?paused=false")
+    assert "nightly-sales" not in page(tenant, "dags/?paused=false")
+    assert "warehouse" not in page(tenant, "dags/?tag=finance")
+    assert "Show all" in page(tenant, "dags/?q=no-such%00thing")
+
+
+def test_long_lists_go_on(tenant: Tenant, dags: Dags, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.console.dags.listing.SHOWN", 2)
+    for name in ("c", "a", "b"):
+        dags.make(name, layered(1, 1))
+    html = page(tenant, "dags/?q=&paused=false")
+    assert "?paused=false&amp;after=b" in html
+    assert re.findall(r"<bdi>(\w)</bdi>", page(tenant, "dags/?after=b")) == ["c"]
+
+
+def test_a_run_is_drawn_as_it_stands(tenant: Tenant, dags: Dags) -> None:
+    run = dags.start(dags.make("sales", SALES))
+    dags.end(run, extract={"shops": [1, 2, 3], "type": "invoice"})
+    rows = dags.waiting(run, "score")
+    dags.begin(rows)
+    dags.finish({rows[0]: 1})
+    dags.end(run, clean=Status.DEAD_LETTER)
+    html = page(tenant, f"runs/{run}/")
+    assert boxes(html) == {
+        "extract": "succeeded",
+        "clean": "failed",
+        "score": "running",
+        "receipts": "skipped",
+        "merge": "pending",
+        "archive": "skipped",
+        "sign-off": "pending",
+        "publish": "pending",
+    }
+    for words in (
+        "score × 3",
+        "1 of 3",
+        "waits for 1 of 2",
+        "not taken",
+        "ValueError: amo…",
+        "if $.type equals receipt",
+    ):
+        assert words in html, words
+    edges = re.findall(r'<path class="edge"[^>]* data-edge="(\w+)"', html)
+    assert sorted(edges) == ["failed", "open", "open", "open", "taken", "taken", "untaken", "untaken", "untaken"]
+    assert "Critical path" in html
+
+
+def test_a_node_says_what_happened_and_what_may_be_done(tenant: Tenant, dags: Dags) -> None:
+    run = dags.start(dags.make("sales", SALES))
+    dags.end(run, extract={"shops": [1], "type": "invoice"})
+    dags.end(run, clean=Status.DEAD_LETTER)
+    html = page(tenant, f"runs/{run}/nodes/clean/")
+    for words in ("ValueError: amount &quot;12,50&quot;", "Traceback: no", "1: failed", "Mark success", "/executions/"):
+        assert words in html, words
+    assert "Mark failed" not in html
+    assert (
+        "<button"
+        not in page(tenant, f"runs/{run}/nodes/clean/", Role.VIEWER)
+        .replace("data-panel-close", "", 1)
+        .split("close", 1)[1]
+        .split(">", 1)[1]
+    )
+    assert "&quot;shops&quot;" in page(tenant, f"runs/{run}/nodes/extract/")
+    assert "receipt" in page(tenant, f"runs/{run}/nodes/receipts/")
+
+
+def test_foreign_dags_and_runs_are_not_found(tenant: Tenant) -> None:
+    other = Dags(make_tenant())
+    dag = other.make("theirs", SALES)
+    run = other.start(dag)
+    client = client_of(tenant)
+    for path in (
+        f"dags/{dag.id}/",
+        f"dags/{dag.id}/grid",
+        f"dags/{dag.id}/yaml",
+        f"runs/{run}/",
+        f"runs/{run}/state",
+        f"runs/{run}/gantt",
+    ):
+        assert client.get(f"/t/{tenant.slug}/{path}").status_code == 404
+        assert client.get(f"/t/{other.tenant.slug}/{path}").status_code == 404
+    for path in (f"dags/{dag.id}/act/run", f"runs/{run}/act/cancel", f"runs/{run}/nodes/extract/act/skip"):
+        assert client.post(f"/t/{tenant.slug}/{path}").status_code == 404
+
+
+def test_the_policy_allows_no_inline_script(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("sales", SALES)
+    run = dags.start(dag)
+    for path in ("dags/", f"dags/{dag.id}/", f"runs/{run}/", f"runs/{run}/nodes/extract/", f"runs/{run}/gantt"):
+        html = page(tenant, path)
+        assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", html), path
+        assert not re.search(r'(?:src|href)="(?:https?:)?//', html), path
+
+
+def test_hostile_words_do_nothing(tenant: Tenant, dags: Dags) -> None:
+    schema = {"type": "object", "properties": {HOSTILE: {"type": "string", "title": HOSTILE, "description": HOSTILE}}}
+    dag = dags.make(
+        HOSTILE.replace("\u202e", ""),
+        [{"id": "ask", "approval": {"message": HOSTILE}}, {"id": "b", "depends_on": ["ask"]}],
+        description=HOSTILE,
+        parameters={HOSTILE: HOSTILE},
+        parameters_schema=schema,
+    )
+    standing.pause_dag(principal=dags.who, dag_id=dag.id, note=HOSTILE)
+    run = dags.start(dag)
+    for path in ("dags/", f"dags/{dag.id}/", f"runs/{run}/", f"runs/{run}/nodes/ask/", f"runs/{run}/gantt"):
+        html = page(tenant, path)
+        assert "<img" not in html, path
+    shown = client_of(tenant).get(f"/t/{tenant.slug}/runs/{run}/state").json()
+    assert "<img" not in shown["head"]
+
+
+def test_the_number_of_queries_does_not_grow(tenant: Tenant, dags: Dags) -> None:
+    client = client_of(tenant)
+
+    def count(path: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(f"/t/{tenant.slug}/{path}").status_code == 200
+        return len(queries)
+
+    def made(width: int) -> list[str]:
+        dag = dags.make(f"dag-{width}", layered(width, 2))
+        run = dags.start(dag)
+        dags.begin(dags.waiting(run)[:1])
+        return [
+            "dags/",
+            f"dags/{dag.id}/",
+            f"dags/{dag.id}/grid",
+            f"runs/{run}/",
+            f"runs/{run}/gantt",
+            f"runs/{run}/state",
+        ]
+
+    few = [count(path) for path in made(2)]
+    for n in range(3):
+        dags.start(dags.make(f"more-{n}", layered(1, 1)))
+    many = [count(path) for path in made(20)]
+    assert many == few
+    assert max(many) <= 20, dict(zip(made(3), many, strict=True))
+
+
+ACTS = [
+    ("run", "pause", "dag_run.pause"),
+    ("run", "resume", "dag_run.resume"),
+    ("run", "cancel", "dag_run.cancel"),
+    ("run", "rerun", "dag_run.rerun_from_failed"),
+    ("node", "clear", "dag_run.clear"),
+    ("node", "clear-downstream", "dag_run.clear"),
+    ("node", "success", "dag_run.mark"),
+    ("node", "failed", "dag_run.mark"),
+    ("node", "skip", "dag_run.skip"),
+    ("node", "approve", "dag_run.approve"),
+    ("node", "reject", "dag_run.reject"),
+    ("dag", "run", "dag.trigger"),
+    ("dag", "pause", "dag.pause"),
+    ("dag", "resume", "dag.resume"),
+]
+NODE_OF = {"approve": "ask", "reject": "ask"}
+
+
+def audited(tenant: Tenant, action: str) -> list[dict[str, Any]]:
+    rows = AuditEntry.objects.filter(tenant=tenant, action=action).order_by("id")
+    return [{"actor": row.actor, "detail": row.detail} for row in rows]
+
+
+@pytest.mark.parametrize(("of", "act", "action"), ACTS, ids=lambda value: str(value))
+def test_each_button_does_what_its_role_may(tenant: Tenant, dags: Dags, of: str, act: str, action: str) -> None:
+    """A viewer's press leaves no trace; an operator's leaves its audit row, under their name."""
+    dag = dags.make(
+        "acted-on", [{"id": "a"}, {"id": "ask", "approval": {"message": "?"}}, {"id": "b", "depends_on": ["a"]}]
+    )
+    run = dags.start(dag)
+    if act == "rerun":
+        dags.end(run, a=Status.DEAD_LETTER)
+    if (of, act) == ("run", "resume"):
+        operations.pause_run(principal=dags.who, run_id=run)
+    if (of, act) == ("dag", "resume"):
+        standing.pause_dag(principal=dags.who, dag_id=dag.id)
+    places = {"run": f"runs/{run}/", "node": f"runs/{run}/nodes/{NODE_OF.get(act, 'a')}/", "dag": f"dags/{dag.id}/"}
+    url = f"/t/{tenant.slug}/{places[of]}act/{act}"
+    sent = {"note": "because", "parameters": "{}"}
+    before = len(audited(tenant, action))
+    refused = client_of(tenant, Role.VIEWER).post(url, sent)
+    assert (refused.status_code, len(audited(tenant, action))) == (403, before)
+    assert "role operator" in refused.json()["problem"]
+    operator = client_of(tenant)
+    done = operator.post(url, sent)
+    assert done.status_code == 200, done.content
+    found = audited(tenant, action)
+    assert len(found) == before + 1
+    assert found[-1]["actor"].startswith("user:m")
+    assert operator.get(url).status_code == 404
+    guarded = client_of(tenant, enforce_csrf_checks=True)
+    assert guarded.post(url, sent).status_code == 403
+    assert len(audited(tenant, action)) == before + 1
+
+
+def test_buttons_are_shown_to_who_may_press_them(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("sales", SALES)
+    run = dags.start(dag)
+    for path in (f"dags/{dag.id}/", f"runs/{run}/"):
+        assert "data-act=" in page(tenant, path)
+        html = page(tenant, path, Role.VIEWER)
+        assert "data-act=" not in html
+        assert "data-run-now" not in html
+
+
+def test_what_cannot_be_done_is_said(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("sales", SALES)
+    run = dags.start(dag)
+    client = client_of(tenant)
+    answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/rerun")
+    assert answer.status_code == 409
+    assert "nothing to run again" in answer.json()["problem"]
+    assert client.post(f"/t/{tenant.slug}/runs/{run}/act/explode").status_code == 404
+    assert client.post(f"/t/{tenant.slug}/runs/{run}/nodes/nobody/act/skip").status_code == 404
+    answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/cancel", {"note": "x" * 1001})
+    assert answer.status_code == 422
+
+
+SCHEMA = {
+    "type": "object",
+    "required": ["day"],
+    "properties": {
+        "day": {"type": "string", "pattern": "^\\d{4}-\\d\\d-\\d\\d$"},
+        "shops": {"type": "integer", "maximum": 9},
+        "mode": {"enum": ["full", 2, None]},
+        "mail": {"type": "boolean"},
+        "extra": {"type": "object"},
+    },
+}
+
+
+def test_the_form_fits_the_schema(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("sales", layered(1, 1), parameters={"day": "2026-01-01", "mode": 2}, parameters_schema=SCHEMA)
+    kinds = {field.name: field.kind for field in parameters.form_of(dag)}
+    assert kinds == {"day": "text", "extra": "json", "mail": "boolean", "mode": "choice", "shops": "integer"}
+    posted = {"p.day": "2026-02-02", "p.shops": "3", "p.mode": "0", "p.mail": "on", "p.extra": '{"a": [1]}'}
+    values = {"day": "2026-02-02", "shops": 3, "mode": "full", "mail": True, "extra": {"a": [1]}}
+    assert parameters.values_of(dag, posted) == values
+    assert parameters.values_of(dag, {"p.shops": "", "p.day": ""}) == {"mail": False, "day": ""}
+    url = f"/t/{tenant.slug}/dags/{dag.id}/act/run"
+    done = client_of(tenant).post(url, posted).json()
+    run = re.findall(r"/runs/([0-9a-f-]+)/", done["go"])[0]
+    assert dags.run(UUID(run)).parameters == values
+
+
+def test_errors_come_back_to_their_fields(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("sales", layered(1, 1), parameters={"day": "2026-01-01"}, parameters_schema=SCHEMA)
+    url = f"/t/{tenant.slug}/dags/{dag.id}/act/run"
+    client = client_of(tenant)
+    answer = client.post(url, {"p.day": "soon", "p.shops": "many"})
+    assert answer.status_code == 422
+    assert {error["field"] for error in answer.json()["errors"]} == {"day", "shops"}
+    answer = client.post(url, {"p.extra": "{"})
+    assert [error["field"] for error in answer.json()["errors"]] == ["extra"]
+    plain = dags.make("plain", layered(1, 1))
+    answer = client.post(f"/t/{tenant.slug}/dags/{plain.id}/act/run", {"parameters": "[1]"})
+    assert answer.status_code == 422
+
+
+def test_versions_are_compared_and_secrets_masked(tenant: Tenant, dags: Dags) -> None:
+    hook = {"type": "webhook", "url": "https://example.com/x", "headers": {"Authorization": "Bearer of-the-others"}}
+    dag = dags.make("hooked", [{"id": "a", "handler": hook}])
+    making.update_dag(
+        principal=dags.who, dag_id=dag.id, data={"max_active_runs": 3}, partial=True, expected_version=None
+    )
+    html = page(tenant, f"dags/{dag.id}/")
+    assert "/max_active_runs: 3" in html
+    assert "of-the-others" in html
+    assert "of-the-others" not in page(tenant, f"dags/{dag.id}/", Role.VIEWER)
+    assert f"/api/v1/dags/{dag.id}/trigger" in html
+    assert "max_active_runs: 3" in html
+    assert "of-the-others" in page(tenant, f"dags/{dag.id}/yaml")
+    assert "of-the-others" not in page(tenant, f"dags/{dag.id}/yaml", Role.VIEWER)
+
+
+def test_the_grid_has_a_column_a_run_and_a_row_a_node(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("sales", SALES)
+    first, second = dags.start(dag), dags.start(dag)
+    dags.end(first, extract=Status.DEAD_LETTER)
+    found = json.loads(page(tenant, f"dags/{dag.id}/grid"))
+    assert [run["id"] for run in found["runs"]] == [str(first), str(second)]
+    rows = {node["name"]: node["cells"] for node in found["nodes"]}
+    assert rows["extract"] == "fa"
+    assert rows["merge"] == "up"
+    nodes = [{**node, "depends_on": []} if node["id"] == "clean" else node for node in SALES if node["id"] != "merge"]
+    nodes = [{"handler": "demo.noop", **{k: v for k, v in node.items() if k != "approval"}} for node in nodes]
+    for node in nodes:
+        node["depends_on"] = [one for one in node.get("depends_on", []) if one != "merge"]
+    making.update_dag(principal=dags.who, dag_id=dag.id, data={"nodes": nodes}, partial=True, expected_version=None)
+    found = json.loads(page(tenant, f"dags/{dag.id}/grid"))
+    assert [node["name"] for node in found["nodes"] if node["gone"]] == ["merge"]
+
+
+def test_many_alike_nodes_are_folded_until_they_are_opened(tenant: Tenant, dags: Dags) -> None:
+    wide: list[dict[str, Any]] = [{"id": "a"}, *({"id": f"r{n}", "depends_on": ["a"]} for n in range(70))]
+    wide.append({"id": "z", "depends_on": [f"r{n}" for n in range(70)]})
+    run = dags.start(dags.make("wide", wide))
+    dags.end(run, a=1)
+    rows = dags.waiting(run)
+    dags.begin(rows[:9])
+    dags.finish({row: Status.DEAD_LETTER if n == 3 else 1 for n, row in enumerate(rows[:9])})
+    html = page(tenant, f"runs/{run}/")
+    assert html.count('<svg class="node') == 3
+    assert "1 failed of 70" in html
+    assert 'data-state="failed"' in html
+    assert len(boxes(page(tenant, f"runs/{run}/?fold=off"))) == 72
+    assert len(boxes(page(tenant, f"runs/{run}/?open=1"))) == 72
+    assert page(tenant, f"runs/{run}/?fold=x&open=&open=a&open=99").count('<svg class="node') == 3
