@@ -18,6 +18,7 @@ from apps.executions.dags.plan import FailurePolicy, NodeKind
 from apps.executions.dags.propagation import Propagation
 from apps.executions.dags.rows import Key, Node, Run, Settled
 from apps.executions.dags.states import EdgeOutcome, NodeState, RunStatus
+from apps.executions.rows import Claimed
 from apps.executions.states import Status
 from apps.executions.store.dags import RunStore
 
@@ -31,6 +32,10 @@ class Outcome:
 
     changed: list[tuple[bytes, bytes]] = field(default_factory=list)
     ended: list[bytes] = field(default_factory=list)
+    made: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """(run, execution) of what was released."""
+    begun: list[Claimed] = field(default_factory=list)
+    """What of it the worker has begun that asked."""
     released: int = 0
     """Whether the preloader has something to do."""
 
@@ -126,8 +131,9 @@ def write(store: RunStore, work: Propagation, outcome: Outcome) -> list[bytes]:
     made, ended = store.write(work.edges, list(work.nodes.values()), work.released, work.closed)
     outcome.ended += ended
     over = _stop(store, work, outcome) if work.stopped else []
-    tenants = [work.runs[node.run].tenant_id for node in work.released for _ in range(node.items or 1)]
-    outcome.changed += zip(tenants, made, strict=True)
+    runs = [node.run for node in work.released for _ in range(node.items or 1)]
+    outcome.changed += [(work.runs[run].tenant_id, one) for run, one in zip(runs, made, strict=True)]
+    outcome.made += zip(runs, made, strict=True)
     outcome.released += len(made)
     return over
 
