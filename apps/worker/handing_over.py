@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from apps.executions.dags.handing_over import Offer, Share
 from apps.executions.rows import Claimed, Finish
 from apps.worker.claimer import Claimer
+from apps.worker.tallies import Tallies
 from chronoweb.runtime import faults
 from chronoweb.runtime.database_clock import DatabaseClock
 
@@ -42,6 +43,7 @@ class HandingOver:
         self._carried = carried
         self._since: dict[tuple[bytes, int], int] = {}
         self._made: _Made | None = None
+        self.tallies = Tallies()
         self._unanswered: list[tuple[bytes, int]] = []
         self._open = True
         self._busy = threading.Lock()
@@ -71,9 +73,10 @@ class HandingOver:
             if now - since > _LONGEST_US:
                 continue
             # Under the epoch of what was dispatched last: a token is never lower than that.
-            share = shares.get(run, Share(0, 1))
-            shares[run] = Share(share.most + 1, max(share.token, finish.token >> 32 << 32))
+            share = shares.get(run, Share(0, 1, self.tallies.recent(claimed.tenant_id)))
+            shares[run] = share._replace(most=share.most + 1, token=max(share.token, finish.token >> 32 << 32))
             made.since[run] = min(since, made.since.get(run, since))
+        shares = {run: share for run, share in shares.items() if share.recent is not None}
         if not shares:
             return None
         made.offer.runs, made.offer.labels = shares, self._carried()
@@ -89,6 +92,7 @@ class HandingOver:
         for claimed in begun:
             assert claimed.dag_run is not None
             self._since[claimed.id, claimed.token] = made.since[claimed.dag_run]
+            self.tallies.add(claimed.tenant_id)
         self._claimer.begin(begun, promised=made.offer.rooms)
         HANDED_OVER.inc(len(begun))
         self._busy.release()

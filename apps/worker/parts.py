@@ -162,4 +162,5 @@ class Parts:
             inbox=self.receiver.inbox() or {},
             labels=self.carried(),
             tenant=self.identity.tenant,
+            handed_over=self.handing_over.tallies.totals(),
         )

@@ -23,7 +23,8 @@ def finish_of_runs(
     with connection.transaction():
         written = finish(connection, ends, worker_id=worker_id)
         outcome = settle(connection, [end.id for end in ends if end.id in written])
-        if offer is not None and outcome.made:
+        # Nothing where another has ended one of these: as many are to begin as have ended.
+        if offer is not None and outcome.made and len(written) == len(ends):
             outcome.begun = hand_over(connection, offer, outcome.made)
             outcome.released -= len(outcome.begun)
         faults.point("worker.unlocked")

@@ -18,12 +18,19 @@ from chronoweb.runtime.postgres import int8s, uuids
 _CANDIDATES_EACH = 8
 """So many are looked at for one that may be begun, however wide a fan-out is."""
 
+_PARTS_OF_RATE = 4
+"""So small a part of a tenant's rate may one worker hand over: dispatchers, which charge it, hear of it later."""
+
 
 class Share(NamedTuple):
-    """What a run may have of an offer: how many children, and the least token of each."""
+    """What a run may have of an offer: how many children, and the least token of each.
+
+    recent: how many its tenant has had in the last second. None: it may have none.
+    """
 
     most: int
     token: int
+    recent: int | None = 0
 
 
 @dataclass
@@ -53,6 +60,8 @@ def hand_over(connection: psycopg.Connection, offer: Offer, made: Sequence[tuple
         "scheduled": scheduled_of(identities),
         "tokens": int8s([share.token for share in shares]),
         "most": int8s([share.most for share in shares]),
+        "recent": int8s([share.recent for share in shares]),
+        "parts": _PARTS_OF_RATE,
         "worker": offer.worker_id,
         "labels": list(offer.labels),
         "rooms": list(offer.rooms),

@@ -1,14 +1,15 @@
 -- name: hand_over
 -- Of executions that this transaction has made, begin some on the worker that ended the one before: what a dispatch and
 -- a claim would have written. Only where nobody can forbid it: the worker is believed, no hold, no circuit that is not
--- closed, no tenant's limit, no slot or key, no label it lacks, no worker kept for the tenant. All others wait for the
--- preloader. f judges; n lets each run have as many as it has ended, the most urgent first; t keeps within the rooms.
+-- closed, no slot or key, no label it lacks, no worker kept for the tenant. As many ended as begin, so what the tenant
+-- has at once does not grow; of its rate a worker takes a part. All others wait for the preloader. f judges; n lets each
+-- run have as many as it has ended, the most urgent first; t keeps within the rooms.
 WITH c AS MATERIALIZED (
     SELECT tenant_id, key FROM circuit_breakers WHERE slow_start_until > clock_timestamp()
 ), f AS (
     SELECT e.scheduled_at, e.id, e.class, e.priority, v.token, v.most,
         row_number() OVER (PARTITION BY e.dag_run_id ORDER BY e.class, e.priority, e.dag_node, e.dag_item) AS nth
-    FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(most)s) v(id, s, token, most)
+    FROM unnest(%(ids)s, %(scheduled)s, %(tokens)s, %(most)s, %(recent)s) v(id, s, token, most, recent)
     JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
     WHERE CASE WHEN e.status = {SCHEDULED} AND e.hold = {HOLD_NONE} AND e.attempt = 0
                 AND e.slot_key IS NULL AND e.concurrency_key IS NULL
@@ -20,7 +21,7 @@ WITH c AS MATERIALIZED (
                     WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000'))
                 AND NOT EXISTS (
                     SELECT 1 FROM tenants t WHERE t.id = e.tenant_id
-                    AND (t.max_concurrent_workers IS NOT NULL OR t.rate_limit_rps IS NOT NULL))
+                    AND v.recent >= t.rate_limit_rps / %(parts)s)
                 AND NOT EXISTS (
                     SELECT 1 FROM c WHERE c.tenant_id = e.tenant_id
                     AND c.key = (SELECT tv.circuit_key FROM task_versions tv WHERE tv.id = e.task_version_id))
