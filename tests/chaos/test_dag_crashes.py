@@ -26,7 +26,7 @@ POINTS = ("worker.unlocked", "worker.unlocked", "worker.handed", "worker.handed"
 
 
 LEASES = {"CHRONOWEB_WORKER_LEASE_SECONDS": "5", "CHRONOWEB_HEARTBEAT_SECONDS": "1"}
-"""Many die before anybody has seen their lock, or three at once: then the lease alone tells, else half a minute long."""
+"""Many die before anybody has seen their lock, or three at once: then the lease alone tells, else half a minute."""
 
 
 @pytest.fixture
