@@ -32,6 +32,8 @@ class Outcome:
 
     changed: list[tuple[bytes, bytes]] = field(default_factory=list)
     ended: list[bytes] = field(default_factory=list)
+    started: list[bytes] = field(default_factory=list)
+    """Runs that have left the queue."""
     made: list[tuple[bytes, bytes]] = field(default_factory=list)
     """(run, execution) of what was released."""
     begun: list[Claimed] = field(default_factory=list)
