@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from apps.dispatcher.hand_overs import HandOvers
@@ -114,6 +115,28 @@ def test_of_a_fan_out_one_is_begun_and_the_others_are_everybodys(runs: Runs) -> 
     assert len(runs.waiting(run)) == 29
 
 
+def test_it_takes_as_many_statements_for_ten_children_as_for_a_thousand(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = psycopg.Cursor.execute
+    counted: list[int] = []
+    for width in (10, 1000):
+        names = [f"n{number}" for number in range(width)]
+        run = runs.start(plan(runs.ledger, ["a", *names], [("a", name) for name in names]))
+        ends = begun(runs, run)
+        asked: list[Any] = []
+
+        def counting(self: Any, *args: Any, asked: list[Any] = asked, **more: Any) -> Any:
+            asked.append(args)
+            return execute(self, *args, **more)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(psycopg.Cursor, "execute", counting)
+            assert len(hand(runs, run, ends)) == 1
+        counted.append(len(asked))
+    assert counted[0] == counted[1]
+
+
 def test_of_mapped_items_one_is_begun(runs: Runs) -> None:
     run = runs.start(
         plan(runs.ledger, ["a", node("m", map_over="run.parameters.x")], [("a", "m")]), parameters={"x": [1, 2, 3]}
@@ -204,7 +227,7 @@ def test_the_fleet_is_frozen(own_ledger: Ledger) -> None:
     assert hand(runs, run, ends) == []
 
 
-NODES = {
+NODES: dict[str, dict[str, Any]] = {
     "a concurrency key": {"concurrency_key": "key:x:y"},
     "a label that the worker lacks": {"route_id": -1},
     "an approval": {"approval": {"timeout_seconds": None, "default": None, "message": ""}},
@@ -374,9 +397,11 @@ def test_what_is_begun_starts_and_its_slot_is_kept_for_it(side: Side) -> None:
     assert side.handing_over.tallies.totals() == {side.runs.ledger.tenant.hex(): 1}
 
 
-def test_where_something_waits_nothing_is_offered_of_its_class(side: Side) -> None:
-    side.backlog.add(1, [(bytes(16), 1, 0)])
-    assert side.claimer.promise(most=5) == [2, 0, 2]
+@pytest.mark.parametrize(("waits", "rooms"), [(0, [0, 0, 0]), (1, [2, 0, 0]), (2, [2, 2, 0])])
+def test_where_work_waits_nothing_is_offered_of_its_class_nor_below(side: Side, waits: int, rooms: list[int]) -> None:
+    """What is below may use slots that are lent to it."""
+    side.backlog.add(waits, [(bytes(16), 1, 0)])
+    assert side.claimer.promise(most=5) == rooms
 
 
 def test_a_chain_goes_by_the_dispatcher_again_after_a_quarter_second(side: Side) -> None:

@@ -16,7 +16,9 @@ class HandOvers:
         found: dict[str, int] = {}
         for worker, (_, state) in states.items():
             before = self._said.get(worker)
-            for tenant, total in state.handed_over.items() if before is not None else ():
+            if before is None:
+                continue
+            for tenant, total in state.handed_over.items():
                 known = before.get(tenant, 0)
                 # Less than before: the tenant lost its place and has another one, counted from the start.
                 new = total - known if total >= known else total

@@ -102,13 +102,14 @@ class Claimer(LedgerThread):
     # For hand-overs, from the completer's thread
 
     def promise(self, *, most: int) -> list[int]:
-        """Free slots by class, at most so many of each, kept until `begin`; none of a class of which work waits."""
+        """Free slots by class, at most so many of each, kept until `begin`; none where work of it, or more urgent, waits."""
+        rooms = [0] * CLASSES
         with self._slots:
-            rooms = [0] * CLASSES
             for c in range(CLASSES):
+                if self._backlog.waiting(c):
+                    break  # the slots of the classes below may be lent by this one
                 taken = self._starter.waiting(c) + self._promised[c] + len(self._held)
-                if not self._backlog.waiting(c):
-                    rooms[c] = max(0, min(most, self._free(c) - taken))
+                rooms[c] = max(0, min(most, self._free(c) - taken))
                 self._promised[c] += rooms[c]
         return rooms
 
