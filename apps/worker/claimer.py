@@ -102,7 +102,7 @@ class Claimer(LedgerThread):
     # For hand-overs, from the completer's thread
 
     def promise(self, *, most: int) -> list[int]:
-        """Free slots by class, at most so many of each, kept until `begin`; none where its or more urgent work waits."""
+        """Free slots by class, up to `most` of each, kept until `begin`; none where such or more urgent work waits."""
         rooms = [0] * CLASSES
         with self._slots:
             for c in range(CLASSES):
