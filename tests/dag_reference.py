@@ -1,5 +1,7 @@
 """How a run of a DAG must end, worked out the slow way from the documents alone: nothing of the engine is imported.
 
+Under the failure policy `fail_all` it matters what ended before what, so that one is told what happened, too.
+
 A node is (rule, outcome if it runs); outcomes are ("success", result), "failed", "skipped" or "cancelled", a list of
 them is a mapped node's items. An edge is (parent, child, wanted): with `wanted` not None it is taken only if the
 parent's result equals it. Nodes are given parents first.
@@ -29,6 +31,87 @@ def states(nodes: list[tuple[str, Any]], edges: list[tuple[int, int, Any]], *, l
         found.append(state)
         results.append(result)
     return found
+
+
+Moment = list[tuple[int, int | None, Any]]
+"""Executions that end at once: (node, item of a mapped one, outcome)."""
+
+
+def states_of_fail_all(
+    nodes: list[tuple[str, Any]], edges: list[tuple[int, int, Any]], history: list[tuple[str, Moment]]
+) -> list[str]:
+    """The state of each node of a run that the first failure stops, after `history`.
+
+    history: ("begin", …) of what a worker takes, its outcomes not looked at, and ("end", …) of what it ends.
+    """
+    run = _FailAll(nodes, edges)
+    run.decide()
+    for event, moment in history:
+        if event == "begin":
+            run.taken.update((number, item) for number, item, _ in moment)
+        else:
+            run.end(moment)
+    return run.found
+
+
+class _FailAll:
+    """found: states as they are known; "open": released; "": not decided yet. items: outcomes of items, by node."""
+
+    def __init__(self, nodes: list[tuple[str, Any]], edges: list[tuple[int, int, Any]]) -> None:
+        self.nodes, self.edges = nodes, edges
+        self.found = [""] * len(nodes)
+        self.results: list[Any] = [None] * len(nodes)
+        self.items: dict[int, list[Any]] = {}
+        self.taken: set[tuple[int, int | None]] = set()
+        self.over: set[tuple[int, int | None]] = set()
+        self.stopped = False
+
+    def end(self, moment: Moment) -> None:
+        for number, item, outcome in moment:
+            self._ended(number, item, outcome)
+        released = [] if self.stopped else self.decide()
+        if "failed" in self.found:
+            for number in released:  # in the moment that stops the run, nothing is
+                self.found[number] = ""
+            self.stop()
+
+    def _ended(self, number: int, item: int | None, outcome: Any) -> None:
+        self.over.add((number, item))
+        if item is None:
+            self.found[number], self.results[number] = _run(outcome)
+            return
+        self.items[number][item] = outcome
+        if None not in self.items[number]:
+            self.found[number], self.results[number] = _run(self.items[number])
+
+    def decide(self) -> list[int]:
+        """Each node all of whose parents are final, parents first; returns those that are released."""
+        released = []
+        for number, (rule, outcome) in enumerate(self.nodes):
+            into = [(parent, wanted) for parent, child, wanted in self.edges if child == number]
+            if self.found[number] or any(self.found[parent] in ("", "open") for parent, _ in into):
+                continue
+            brought = [_edge(self.found[parent], self.results[parent], wanted) for parent, wanted in into]
+            verdict = _verdict(rule, brought, lenient=False)
+            self.found[number] = "open" if verdict == "run" else verdict
+            if verdict == "run":
+                released.append(number)
+            if verdict == "run" and isinstance(outcome, list):
+                self.items[number] = [None] * len(outcome)
+        return released
+
+    def stop(self) -> None:
+        """Nothing begins any more: what no worker has taken is cancelled; what one has goes on to its end."""
+        self.stopped = True
+        for number, state in enumerate(self.found):
+            if state == "":
+                self.found[number] = "cancelled"
+            elif state == "open" and number in self.items:
+                for item, outcome in enumerate(self.items[number]):
+                    if outcome is None and (number, item) not in self.taken:
+                        self._ended(number, item, "cancelled")
+            elif state == "open" and (number, None) not in self.taken:
+                self.found[number] = "cancelled"
 
 
 def status(found: list[str]) -> str:

@@ -21,7 +21,9 @@ WORKER = 1
 
 
 def node(name: str, **fields: Any) -> dict[str, Any]:
-    """A node for `plan`: rule (a word), kind, map_over, approval, version, max_attempts, priority."""
+    """A node for `plan`: rule (a word), kind, map_over, approval, version, max_attempts, priority, route_id,
+    concurrency_key.
+    """
     return {"name": name, **fields}
 
 
@@ -53,6 +55,8 @@ def plan(
                 kind=NodeKind.MAPPED if "map_over" in n else NodeKind.APPROVAL if "approval" in n else NodeKind.TASK,
                 map_over=n.get("map_over"),
                 approval=n.get("approval"),
+                route_id=n.get("route_id", 0),
+                concurrency_key=n.get("concurrency_key"),
             )
             for position, n in enumerate(described)
         ),
@@ -75,6 +79,7 @@ class Runs:
 
     ledger: Ledger
     names: dict[bytes, list[str]] = field(default_factory=dict)
+    worker: int = WORKER
 
     def start(self, made: DagPlan, **options: Any) -> bytes:
         with self.ledger.connection.transaction():
@@ -101,11 +106,11 @@ class Runs:
     def begin(self, identities: Sequence[bytes]) -> None:
         """Have a worker claim them."""
         parameters = {"ids": postgres.uuids(identities), "scheduled": scheduled_of(identities)}
-        self.ledger.connection.execute(_BEGIN, {**parameters, "token": EPOCH << 32})
+        self.ledger.connection.execute(_BEGIN, {**parameters, "token": EPOCH << 32, "worker": self.worker})
 
     def finish(self, ends: Mapping[bytes, Any]) -> set[bytes]:
         """End attempts that have begun: id → a Status, or a result of a success (any other value)."""
-        written, _ = finish_of_runs(self.ledger.connection, self.ends(ends), worker_id=WORKER)
+        written, _ = finish_of_runs(self.ledger.connection, self.ends(ends), worker_id=self.worker)
         return written
 
     def ends(self, ends: Mapping[bytes, Any]) -> list[Finish]:
@@ -180,8 +185,8 @@ JOIN executions e ON e.scheduled_at = v.s AND e.id = v.id
 
 _BEGIN = """
 WITH u AS (
-    UPDATE executions e SET status = 3, token = e.token + %(token)s, attempt = e.attempt + 1, worker_id = 1,
-        wake_at = NULL
+    UPDATE executions e SET status = 3, token = e.token + %(token)s, attempt = e.attempt + 1,
+        worker_id = %(worker)s, wake_at = NULL
     FROM unnest(%(ids)s, %(scheduled)s) v(id, s) WHERE e.scheduled_at = v.s AND e.id = v.id RETURNING e.*
 )
 INSERT INTO outstanding (execution_id, scheduled_at, worker_id, class, tenant_id, token, dispatched_at)

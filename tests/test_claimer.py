@@ -42,6 +42,7 @@ def _claimer(ledger: Ledger, backlog: Backlog, starts: _Starts, running: dict[tu
         backlog=backlog,
         starter=cast(Starter, starts),
         capacity=lambda seconds, class_index: 16,
+        free=lambda class_index: 16,
         lending=Lending(0, SYSTEM_CLOCK),
         versions=Versions(),
         running=running,

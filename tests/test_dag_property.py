@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -27,6 +27,8 @@ class Case:
     nodes: list[tuple[str, Any]]
     edges: list[tuple[int, int, Any]]
     policy: FailurePolicy
+    history: list[tuple[str, dag_reference.Moment]] = field(default_factory=list)
+    """What was begun and ended at once, in order."""
 
     @classmethod
     def draw(cls, draw: random.Random) -> "Case":
@@ -35,7 +37,6 @@ class Case:
         for child in range(1, count):
             for parent in draw.sample(range(child), min(child, draw.choice((0, 1, 1, 2, 3)))):
                 edges.append((parent, child, draw.choice((None, None, None, 0, 1))))
-        kinds = [FailurePolicy.SKIP_DOWNSTREAM, FailurePolicy.CONTINUE, FailurePolicy.RETRY]
         mapped = {child for _, child, _ in edges if draw.random() < 0.1}
         nodes = [
             (
@@ -44,7 +45,7 @@ class Case:
             )
             for number in range(count)
         ]
-        return cls(nodes, edges, draw.choice(kinds))
+        return cls(nodes, edges, draw.choice(list(FailurePolicy)))
 
     def begin(self, runs: Runs) -> bytes:
         described = []
@@ -60,16 +61,35 @@ class Case:
 
     def outcome(self, number: int, item: int | None) -> Any:
         outcome = self.nodes[number][1]
-        outcome = outcome if item is None else outcome[item]
-        return outcome[1] if isinstance(outcome, tuple) else _STATUS[outcome]
+        return outcome if item is None else outcome[item]
 
     def expected(self) -> tuple[list[str], str]:
+        if self.policy is FailurePolicy.FAIL_ALL:
+            found = dag_reference.states_of_fail_all(self.nodes, self.edges, self.history)
+            return found, "failed" if "failed" in found else dag_reference.status(found)
         found = dag_reference.states(self.nodes, self.edges, lenient=self.policy is FailurePolicy.CONTINUE)
         return found, dag_reference.status(found)
 
 
 def _outcome(draw: random.Random) -> Any:
     return draw.choice((("success", 0), ("success", 1), ("success", 1), "failed", "skipped", "cancelled"))
+
+
+Places = dict[bytes, tuple[bytes, int, int | None]]
+"""Execution → its run, node and item."""
+
+
+def _some(draw: random.Random, places: Places) -> Places:
+    chosen = draw.sample(sorted(places), draw.randint(min(1, len(places)), len(places)))
+    return {identity: places[identity] for identity in chosen}
+
+
+def _tell(cases: dict[bytes, Case], event: str, places: Places) -> None:
+    moments: dict[bytes, dag_reference.Moment] = {}
+    for run, number, item in places.values():
+        moments.setdefault(run, []).append((number, item, cases[run].outcome(number, item)))
+    for run, moment in moments.items():
+        cases[run].history.append((event, moment))
 
 
 def difference(ledger: Ledger, seed: int, count: int = RUNS) -> list[str]:
@@ -80,21 +100,27 @@ def difference(ledger: Ledger, seed: int, count: int = RUNS) -> list[str]:
     for _ in range(count):
         case = Case.draw(draw)
         cases[case.begin(runs)] = case
+    begun: Places = {}
     for _ in range(500):
-        waiting = [
-            (row["id"].bytes, row["dag_run_id"].bytes, row["dag_node"], row["dag_item"])
+        waiting = {
+            row["id"].bytes: (row["dag_run_id"].bytes, row["dag_node"], row["dag_item"])
             for row in ledger.select(
                 "SELECT id, dag_run_id, dag_node, dag_item FROM executions WHERE dag_run_id IS NOT NULL"
                 " AND status IN (0, 1, 5) AND tenant_id = encode(%s, 'hex')::uuid",
                 ledger.tenant,
             )
-        ]
-        if not waiting:
+        }
+        if not waiting and not begun:
             break
-        chosen = draw.sample(waiting, draw.randint(1, len(waiting)))
-        ends = {identity: cases[run].outcome(number, item) for identity, run, number, item in chosen}
-        runs.begin(list(ends))
-        runs.finish(ends)
+        taken = _some(draw, waiting)
+        runs.begin(list(taken))
+        _tell(cases, "begin", taken)
+        begun |= taken
+        ended = _some(draw, begun)
+        ends = {identity: cases[run].outcome(number, item) for identity, (run, number, item) in ended.items()}
+        runs.finish({i: how[1] if isinstance(how, tuple) else _STATUS[how] for i, how in ends.items()})
+        _tell(cases, "end", ended)
+        begun = {identity: place for identity, place in begun.items() if identity not in ended}
     found = []
     for run, case in cases.items():
         expected, status = case.expected()
@@ -141,6 +167,12 @@ def _one_bad_item_is_forgiven(counts: Counts) -> NodeState:
     return NodeState.SUCCEEDED if counts.succeeded else NodeState.FAILED
 
 
+def _failure_stops_nothing(self: propagation.Propagation, *args: Any, **more: Any) -> None:
+    _end(self, *args, **more)
+    self.stopped.clear()
+
+
+_end = propagation.Propagation.end
 _plus, _decide = Counts.plus, rules.decide
 
 MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
@@ -149,6 +181,7 @@ MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "min_one_success is forgotten": (propagation, "decide", _min_one_success_forgotten),
     "upstream_failed is skipped": (propagation, "decide", _upstream_failed_is_skipped),
     "conditions always hold": (propagation.conditions, "holds", _conditions_hold),
+    "fail_all stops nothing": (propagation.Propagation, "end", _failure_stops_nothing),
     "one bad item is forgiven": (propagation, "state_of_items", _one_bad_item_is_forgiven),
 }
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from apps.executions import ids, person_store, states, store
+from apps.executions.dags.handing_over import Offer, Share, hand_over
 from apps.executions.dags.rows import Settled
 from apps.executions.person_store import Move, Pending
 from apps.executions.rows import Finish, Note, RetryRoom
@@ -66,8 +67,8 @@ def test_whatever_does_not_rest_can_be_cancelled() -> None:
     assert set(sources_of(Status.CANCELLED)) == set(Status) - RESTING | {Status.DEAD_LETTER}
 
 
-def test_what_runs_was_dispatched_and_what_is_dispatched_was_preloaded() -> None:
-    assert sources_of(Status.RUNNING) == (Status.DISPATCHED,)
+def test_what_runs_was_dispatched_or_handed_over_and_what_is_dispatched_was_preloaded() -> None:
+    assert sources_of(Status.RUNNING) == (Status.SCHEDULED, Status.DISPATCHED)
     assert sources_of(Status.DISPATCHED) == (Status.PRELOADED,)
 
 
@@ -77,7 +78,7 @@ def test_sql_takes_its_numbers_from_the_table() -> None:
     assert constants["HOLD_PAUSED"] == "1"
     assert constants["IN_RESTING"] == "(6, 7, 8, 9)"
     assert constants["IN_ACTIVE"] == "(2, 3)"
-    assert constants["BEFORE_RUNNING"] == "(2)"
+    assert constants["BEFORE_RUNNING"] == "(0, 2)"
 
 
 @pytest.mark.parametrize("status", Status)
@@ -266,6 +267,16 @@ def _fence(found: RunStore, run: bytes, one: Settled) -> Any:
     return found.rows("fence_executions", {"run": run.hex(), "nodes": int8s([0]), "actor": "a", "reason": "r"})
 
 
+def _hand_over(ledger: Ledger, identity: bytes) -> Any:
+    """The worker that asks is believed, and the row as fresh as what a run has just released."""
+    ledger.connection.execute(
+        "UPDATE executions SET attempt = 0 WHERE id = encode(%s, 'hex')::uuid AND status = 0", (identity,)
+    )
+    run = ids.new_id(ids.milliseconds(identity))
+    offer = Offer(ledger.register_worker(), [1, 1, 1], [], {run: Share(1, TOKEN)})
+    return hand_over(ledger.connection, offer, [(run, identity)])
+
+
 def _answer(*, approved: bool) -> Callable[[RunStore, bytes, Settled], Any]:
     def answer(found: RunStore, run: bytes, one: Settled) -> Any:
         said = {"result": "1", "error": None, "actor": "a", "reason": "r"}
@@ -303,6 +314,7 @@ WAYS = {
     ),
     "approve": Driven("answer_approval", _of_run(_answer(approved=True)), {S.WAITING: S.COMPLETED}),
     "reject": Driven("answer_approval", _of_run(_answer(approved=False)), {S.WAITING: S.CANCELLED}),
+    "hand over": Driven("hand_over", _hand_over, {S.SCHEDULED: S.RUNNING}),
     "release a node": Driven("write_runs", _of_run(_release_again), {}),
     "hydrate": Driven(
         "hydrate",

@@ -367,6 +367,7 @@ class Claims:
             backlog=self.backlog,
             starter=self.starter,
             capacity=lambda _, c: self.room if c == 1 else 0,
+            free=lambda c: self.room if c == 1 else 0,
             lending=Lending(0, SYSTEM_CLOCK),
             versions=Versions(),
             running={},

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from apps.definitions import zone_upgrade
-from apps.definitions.models import Task
+from apps.definitions.dags import making
+from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule, next_occurrence
 from apps.definitions.zones import TZDATA_VERSION
 from apps.executions.states import Status
@@ -83,3 +84,55 @@ def test_a_paused_task_and_one_that_cannot_be_read_stop_nobody(principal: Princi
     Task.objects.filter(id=paused.id).update(tzdata="2025b", paused_at=now())
     assert zone_upgrade.follow(now=now(), actor="preloader") == 3
     assert set(Task.objects.values_list("tzdata", flat=True)) == {TZDATA_VERSION}
+
+
+def make_dag(principal: Principal, name: str = "d", **fields: object) -> Dag:
+    data = {"name": name, "nodes": [{"id": "a", "handler": "demo.noop"}], "schedule": NINE_IN_VANCOUVER, **fields}
+    return making.create_dag(principal=principal, data=data)
+
+
+def test_a_dag_is_fired_by_the_new_rules(principal: Principal) -> None:
+    dag = make_dag(principal)
+    assert dag.tzdata == TZDATA_VERSION
+    right = next_occurrence(Schedule.parse(dag.schedule), after=now())
+    assert right is not None
+    Dag.objects.filter(id=dag.id).update(tzdata="2025b", next_fire_at=right + HOUR)
+    assert zone_upgrade.follow(now=now(), actor="preloader") == 1
+    dag.refresh_from_db()
+    assert (dag.tzdata, dag.next_fire_at, dag.version) == (TZDATA_VERSION, right, 1)
+    assert zone_upgrade.follow(now=now(), actor="preloader") == 0
+
+
+def test_a_dags_occurrence_that_was_not_seen_yet_is_not_lost(principal: Principal) -> None:
+    """The preloader was away: what was due then is still to come, at its time by the new rules."""
+    dag = make_dag(principal, schedule={**NINE_IN_VANCOUVER, "expression": "*/10 * * * *"})
+    schedule = Schedule.parse(dag.schedule)
+    missed = next_occurrence(schedule, after=now() - timedelta(minutes=20))
+    Dag.objects.filter(id=dag.id).update(tzdata="2025b", next_fire_at=missed, waiting_since=missed)
+    zone_upgrade.follow(now=now(), actor="preloader")
+    dag.refresh_from_db()
+    assert (dag.next_fire_at, dag.waiting_since) == (missed, missed)
+
+
+def test_what_waited_for_earlier_runs_waits_no_more_where_its_time_is_another(principal: Principal) -> None:
+    dag = make_dag(principal)
+    gone = now() - timedelta(minutes=1)
+    Dag.objects.filter(id=dag.id).update(tzdata="2025b", next_fire_at=gone, waiting_since=gone)
+    zone_upgrade.follow(now=now(), actor="preloader")
+    dag.refresh_from_db()
+    assert dag.next_fire_at is not None
+    assert dag.next_fire_at > gone
+    assert dag.waiting_since is None
+
+
+def test_dags_of_instants_and_those_that_cannot_be_read_stop_nobody(principal: Principal) -> None:
+    broken, fine = make_dag(principal, "broken"), make_dag(principal, "fine")
+    instants = make_dag(principal, "instants", schedule={"type": "interval", "every_seconds": 3600})
+    far = now() + timedelta(days=40)
+    Dag.objects.update(tzdata="2025b", next_fire_at=far)
+    Dag.objects.filter(id=broken.id).update(schedule={**broken.schedule, "timezone": "Mars/Base"})
+    assert zone_upgrade.follow(now=now(), actor="preloader") == 3
+    assert set(Dag.objects.values_list("tzdata", flat=True)) == {TZDATA_VERSION}
+    moved = {d.id for d in Dag.objects.all() if d.next_fire_at != far}
+    assert moved == {fine.id}
+    assert instants.id not in moved

@@ -12,6 +12,8 @@ from apps.executions.dags.states import EdgeOutcome, NodeState, RunStatus
 from apps.executions.models import Execution
 from apps.executions.states import Origin
 
+WAITS_FOR = "max_active_runs: as many runs of its DAG as may are active, or were asked for before it"
+
 
 def run(row: DagRun) -> dict[str, Any]:
     """ending: as what it will end, while it is being stopped."""
@@ -19,9 +21,11 @@ def run(row: DagRun) -> dict[str, Any]:
         "id": str(row.id),
         "dag_id": str(row.dag_id),
         "dag_version": getattr(row, "dag_version", None),
-        "status": RunStatus(row.status).word,
+        "status": row.word,
         "ending": None if row.ending is None else RunStatus(row.ending).word,
         "paused_at": moment(row.paused_at),
+        "queued_since": moment(row.queued_since),
+        "waits_for": None if row.queued_since is None else WAITS_FOR,
         "failure_policy": FailurePolicy(row.failure_policy).word,
         "origin": Origin(row.origin).word,
         "started_by": row.actor,

@@ -114,6 +114,7 @@ class Dag(models.Model):
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
     jitter_ms = models.IntegerField(default=0, help_text="run_at − nominal_at of its scheduled runs")
+    tzdata = models.CharField(max_length=16, default="", blank=True, help_text="the time zone rules it is planned by")
     next_fire_at = models.DateTimeField(null=True, blank=True, help_text="the first occurrence that is not a run yet")
     waiting_since = models.DateTimeField(
         null=True, blank=True, help_text="since when that occurrence waits for earlier runs to end"

@@ -7,6 +7,7 @@ import psycopg
 from prometheus_client import Gauge
 
 from apps.dispatcher.credits import Credits
+from apps.dispatcher.hand_overs import HandOvers
 from apps.dispatcher.pools import Pools
 from apps.dispatcher.tenant_limits import TenantLimits
 from apps.dispatcher.unroutable import Unroutable
@@ -34,6 +35,8 @@ class Fleet:
 
     def __post_init__(self) -> None:
         self._credits = Credits(self.config.credit_floor)
+        self._hand_overs = HandOvers()
+        self._handed_over: dict[str, int] = {}
         self.unroutable = Unroutable(self.config.unroutable_after_seconds)
 
     def look(self, ledger: psycopg.Connection, states: LiveStates, held: Sequence[int], *, now: float) -> None:
@@ -42,16 +45,25 @@ class Fleet:
             return
         self._counted_at = now
         share = len(held) / ids.SHARDS
-        found = self._credits.count(states.read(), store.outstanding_by_worker(ledger), share=share)
+        alive = states.read()
+        found = self._credits.count(alive, store.outstanding_by_worker(ledger), share=share)
         if now - self._routes_at >= _ROUTES_SECONDS:
             self._routes, self._routes_at = store.routes(ledger), now
         self.limits.count(store.limited_tenants(ledger), now=now, share=share)
+        for tenant, count in self._hand_overs.fresh(alive).items():
+            self.limits.charge(tenant, count * share)
+            self._handed_over[tenant] = self._handed_over.get(tenant, 0) + count
         self.unroutable.begin(now)
         self.pools = Pools(found, self._routes, self.unroutable.goes_aside, self.limits.exact())
         if 0 in held:
             self.unroutable.let_go(ledger, self.pools)
         for word, left in zip(transport.CLASSES, self.pools.totals(), strict=True):
             CREDIT.labels(word).set(left)
+
+    def take_handed_over(self) -> dict[str, int]:
+        """tenant (hex) → what workers have begun by hand-over since this was asked last."""
+        taken, self._handed_over = self._handed_over, {}
+        return taken
 
     def forget(self) -> None:
         """Count anew at the next look."""

@@ -5,7 +5,7 @@ itself; the floor is split by shard. What is above the budget is put off for up 
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -32,22 +32,37 @@ class RetryBudget:
 
     def spend(self, sent: Iterable[Dispatched], *, now: float) -> None:
         """Count what was dispatched. now: monotonic seconds."""
-        if not self._buckets or now - self._buckets[-1][0] >= _BUCKET_SECONDS:
-            self._buckets.append((now, {}))
-        bucket = self._buckets[-1][1]
+        bucket = self._bucket(now)
         for row in sent:
-            here = bucket.get(row.tenant_id)
-            if here is None:
-                here = bucket[row.tenant_id] = _Counts()
-            total = self._totals.get(row.tenant_id)
-            if total is None:
-                total = self._totals[row.tenant_id] = _Counts()
+            here, total = self._counts(bucket, row.tenant_id)
             if row.again:
                 here.retries += 1
                 total.retries += 1
             else:
                 here.firsts += 1
                 total.firsts += 1
+
+    def handed_over(self, counts: Mapping[str, int], *, now: float, share: float) -> None:
+        """Count what workers have begun of tenants (hex) without us: first attempts, all of them."""
+        bucket = self._bucket(now) if counts else {}
+        for tenant, count in counts.items():
+            for one in self._counts(bucket, bytes.fromhex(tenant)):
+                one.firsts += round(count * share)
+
+    def _bucket(self, now: float) -> dict[bytes, _Counts]:
+        if not self._buckets or now - self._buckets[-1][0] >= _BUCKET_SECONDS:
+            self._buckets.append((now, {}))
+        return self._buckets[-1][1]
+
+    def _counts(self, bucket: dict[bytes, _Counts], tenant: bytes) -> tuple[_Counts, _Counts]:
+        """Of the bucket, and of the whole minute."""
+        here = bucket.get(tenant)
+        if here is None:
+            here = bucket[tenant] = _Counts()
+        total = self._totals.get(tenant)
+        if total is None:
+            total = self._totals[tenant] = _Counts()
+        return here, total
 
     def room(self, *, now: float, share: float) -> RetryRoom:
         """What may be dispatched now. share: the part of all shards held here."""

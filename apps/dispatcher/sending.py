@@ -46,6 +46,7 @@ class Sending:
         held: shard → epoch of this dispatcher. now: monotonic seconds. Publishing is the caller's.
         """
         pools = self._fleet.pools
+        self._budget.handed_over(self._fleet.take_handed_over(), now=now, share=len(held) / ids.SHARDS)
         chosen = self._still_sendable(ledger, again)
         exact: dict[str, Chosen] = {}
         for (class_index, pool), group in popped.by_pool.items():

@@ -84,6 +84,15 @@ class TenantLimits:
                 parts[shard][tenant] = each + (place < rest)
         return dict(parts)
 
+    def charge(self, tenant: str, count: float) -> None:
+        """Count what workers have begun of a tenant (hex) without us: its rate is the poorer for it, also below zero.
+
+        Its concurrency is counted from the ledger.
+        """
+        budget = self._budgets.get(tenant)
+        if budget is not None and budget.tokens is not None:
+            budget.tokens -= count
+
     def spend(self, sent: Iterable[Dispatched]) -> None:
         """Count what was dispatched against the budgets."""
         for row in sent:

@@ -442,6 +442,9 @@ class Worker(models.Model):
         db_table = "workers"
         ordering = ["-id"]
         constraints = [models.CheckConstraint(condition=Q(state__in=WorkerState.values), name="workers_state_is_known")]
+        indexes = [
+            models.Index(fields=["tenant_id"], name="workers_of_a_tenant", condition=Q(tenant_id__isnull=False)),
+        ]
 
     def __str__(self) -> str:
         return f"worker-{self.id}"

@@ -14,7 +14,7 @@ import psycopg
 
 from apps.executions import ids, store
 from apps.executions.dags.settle import settle
-from apps.executions.states import RESTING, Hold, Origin, Status, may
+from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Status, may
 from apps.executions.store import named_sql
 from apps.executions.store.statements import encoded
 from chronoweb.runtime.postgres import instants, int2s, texts, uuids
@@ -128,7 +128,9 @@ def _pending(connection: psycopg.Connection, query: str, parameters: dict[str, A
 
 def _arrays(group: Sequence[Move]) -> dict[str, Any]:
     for move_ in group:
-        assert move_.target is move_.row.status or may(move_.row.status, move_.target), move_
+        # Only a worker makes something run.
+        legal = may(move_.row.status, move_.target) and move_.target not in ACTIVE
+        assert move_.target is move_.row.status or legal, move_
     return {
         "ids": uuids([m.row.id for m in group]),
         "scheduled": instants([m.row.scheduled_us for m in group]),

@@ -11,7 +11,7 @@ from enum import IntEnum
 class Status(IntEnum):
     """Where an execution is. Each comment says who moves rows out of the state."""
 
-    SCHEDULED = 0  # preloader (hydrate), an edit, cancel; dispatcher's refusals put rows back here with a hold
+    SCHEDULED = 0  # preloader (hydrate), a hand-over, an edit, cancel; refusals put rows back here with a hold
     PRELOADED = 1  # dispatcher; eviction and edits move it back
     DISPATCHED = 2  # the worker it was sent to claims it; watchdog reclaims
     RUNNING = 3  # its worker, fenced; watchdog when the worker is lost
@@ -67,6 +67,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
     *_rows((Status.PRELOADED,), (Status.DEAD_LETTER,), "dispatcher: it has waited longer than its queue_seconds"),
     *_rows((Status.DISPATCHED,), (Status.RUNNING,), "worker: claim with that token"),
+    *_rows((Status.SCHEDULED,), (Status.RUNNING,), "worker that ended its last parent: hand-over, under a new token"),
     *_rows(
         (Status.DISPATCHED, Status.RUNNING),
         (Status.PRELOADED,),

@@ -71,7 +71,7 @@ class Preloader:
         self._dags_started = 0
 
     def run_once(self) -> Result:
-        """One pass: restore what Redis lost, materialise, start runs of DAGs, move backfills on, hydrate."""
+        """One pass: restore what Redis lost, hydrate, start runs of DAGs, move backfills on, materialise."""
         epoch = self.leadership.epoch
         LEADING.set(epoch is not None)
         if epoch is None:
@@ -127,15 +127,22 @@ class Preloader:
         now = self.clock.monotonic()
         everywhere = now - self._looked_everywhere_at >= self.config.preloader_poll_seconds
         self._restore(links, epoch, everywhere)
-        begun = self._begin(epoch, everywhere)
         if everywhere:
             self._pressure.look(links.hot_tier)
             self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
             skew.measure(links.ledger, links.redis, self.clock)
-        zones = self._materialiser.follow_zones(epoch)
-        looked_at = self._materialiser.materialise(epoch, links.scan) + zones
-        did, more = 0, looked_at > 0
+        # First what waits in the ledger: who woke us waits for that, and what is made below has a pass of its own.
+        hydrated, more = self._hydrate(links, epoch, everywhere)
+        made = self._begin(epoch, everywhere) + self._materialiser.follow_zones(epoch)
+        made += self._materialiser.materialise(epoch, links.scan)
+        if everywhere:
+            self._looked_everywhere_at = now
+        return Result(hydrated + made, 0 if more or made else self.config.preloader_poll_seconds)
+
+    def _hydrate(self, links: _Connections, epoch: int, everywhere: bool) -> tuple[int, bool]:
+        """A batch of each day: (how many were added, whether more wait that had no turn yet)."""
         hydrator = hydrate.Hydrator(links.ledger, links.hot_tier, self.config, self._room, ROLE, epoch)
+        did, more = 0, False
         try:
             for day in self._days(links, everywhere):
                 count, left = hydrator.hydrate_day(day, lookahead_seconds=self._pressure.lookahead_seconds)
@@ -147,16 +154,15 @@ class Preloader:
             self._pressure.tighten("Redis is out of memory")
             self._pressure.relieve(links.ledger, links.hot_tier, role=ROLE, epoch=epoch)
             self._epoch = None
-            return Result(did, self.config.preloader_poll_seconds)
-        if everywhere:
-            self._looked_everywhere_at = now
-        return Result(did + looked_at + begun, 0 if more or begun else self.config.preloader_poll_seconds)
+            return did, False
+        return did, more
 
     def _begin(self, epoch: int, everywhere: bool) -> int:
         """Runs of DAGs that are due, and what backfills have room for; looked for each second, and while some are."""
-        begun = 0
+        begun = self._dag_schedules.begin_queued(epoch) if everywhere else 0
         if everywhere or self._dags_started:
-            begun = self._dags_started = self._dag_schedules.start_due(epoch)
+            self._dags_started = self._dag_schedules.start_due(epoch)
+            begun += self._dags_started
         return begun + (self._backfills.move_on(epoch) if everywhere else 0)
 
     def _restore(self, links: _Connections, epoch: int, everywhere: bool) -> None:

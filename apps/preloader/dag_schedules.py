@@ -23,7 +23,7 @@ from apps.definitions.models import Dag
 from apps.executions import feed
 from apps.executions.dags import stopping
 from apps.executions.dags.models import DagRun
-from apps.executions.dags.runs import active_runs, start_run
+from apps.executions.dags.runs import active_runs, begin_queued, dags_that_wait, start_run
 from apps.executions.dags.states import RunStatus
 from apps.executions.states import Origin
 from apps.preloader.epoch import database_now
@@ -36,11 +36,13 @@ from chronoweb.runtime.errors import LeadershipLost
 logger = logging.getLogger(__name__)
 
 _DAGS_A_PASS = 50
+_RUNS_A_PASS = 20
 _SECONDS_A_PASS = 0.25
 _SET_ASIDE_SECONDS = 60.0
 _STARTS = (Act.START, Act.START_AND_CANCEL)
 
 STARTED = Counter("chronoweb_dag_runs_started_total", "Runs that schedules have started")
+DEQUEUED = Counter("chronoweb_dag_runs_dequeued_total", "Runs that waited for others of their DAG and have begun")
 SKIPPED = Counter("chronoweb_dag_occurrences_skipped_total", "Occurrences of DAGs that did not become runs", ["why"])
 
 
@@ -63,6 +65,31 @@ class DagSchedules:
             if self.clock.monotonic() > monotonic + _SECONDS_A_PASS:
                 break  # the hot tier shall not wait; the next pass goes on
         return looked_at
+
+    def begin_queued(self, epoch: int) -> int:
+        """Let runs begin that waited until fewer of their DAG were active; returns how many. Raises LeadershipLost."""
+        begun = 0
+        for identity in dags_that_wait(postgres.raw(django_connection), limit=_DAGS_A_PASS):
+            begun += self._begin_queued(identity, epoch)
+        return begun
+
+    @transaction.atomic
+    def _begin_queued(self, identity: UUID, epoch: int) -> int:
+        database_now(self.role, epoch)
+        # Whoever triggers holds this lock, too. A DAG that is paused or deleted lets its runs go on.
+        dag = Dag.objects.filter(id=identity).select_for_update(skip_locked=True).first()
+        if dag is None:
+            return 0
+        connection = postgres.raw(django_connection)
+        runs = active_runs(connection, dag_id=dag.id)
+        room = runs.queued if dag.max_active_runs is None else max(0, dag.max_active_runs - runs.begun)
+        outcome = begin_queued(connection, dag_id=dag.id, most=min(room, _RUNS_A_PASS))
+        transaction.on_commit(lambda: feed.changed_many(outcome.changed))
+        if outcome.started:
+            extra = {"dag": str(dag.id), "runs": len(outcome.started)}
+            logger.info("runs have left the queue", extra={"action": "preloader.dag_dequeued", **extra})
+            DEQUEUED.inc(len(outcome.started))
+        return len(outcome.started)
 
     def _near(self) -> list[UUID]:
         """Jitter may put a run before its nominal time: next_fire_at + jitter decides, what can be is the index's."""
@@ -93,7 +120,8 @@ class DagSchedules:
         if dag is None:
             return False
         connection = postgres.raw(django_connection)
-        made = schedule.decide(dag, now=now, active=lambda: active_runs(connection, dag_id=dag.id))
+        # Runs that wait were asked for earlier.
+        made = schedule.decide(dag, now=now, active=lambda: sum(active_runs(connection, dag_id=dag.id)))
         if made.act is Act.NOT_YET:
             return False
         if made.act in _STARTS:

@@ -1,11 +1,12 @@
 """Claims, in batches, no more of each class than can start within moments, and hands it to the starter.
 
-What the ledger refuses (held, to be cancelled, moved on) is given back, uncounted.
+What the ledger refuses (held, to be cancelled, moved on) is given back, uncounted. What the completer has begun itself
+(a hand-over) starts here, too; slots are promised to it so that nothing else is claimed for them.
 """
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import psycopg
 from prometheus_client import Counter
@@ -15,7 +16,7 @@ from apps.executions.dags.completion import settle_ended
 from apps.executions.rows import Claimed
 from apps.worker import dag_inputs
 from apps.worker.backlog import Backlog, Waiting
-from apps.worker.class_slots import CLASSES, CRITICAL, Lending
+from apps.worker.class_slots import CLASSES, CRITICAL, STANDARD, Lending
 from apps.worker.jobs import Assignment
 from apps.worker.ledger_thread import LedgerThread
 from apps.worker.starter import Starter
@@ -49,6 +50,7 @@ class Claimer(LedgerThread):
         backlog: Backlog,
         starter: Starter,
         capacity: Callable[[float, int], int],
+        free: Callable[[int], int],
         lending: Lending,
         versions: Versions,
         running: dict[tuple[bytes, int], Claimed],
@@ -62,11 +64,15 @@ class Claimer(LedgerThread):
         self._backlog = backlog
         self._starter = starter
         self._capacity = capacity
+        self._free = free
         self._lending = lending
         self._rooms = [0] * CLASSES
         self._versions = versions
         self._running = running
         self._held: list[Waiting] = []
+        self._handed: list[Claimed] = []
+        self._promised = [0] * CLASSES
+        self._slots = threading.Lock()
         self._changed = threading.Event()
 
     def wake(self) -> None:
@@ -76,25 +82,70 @@ class Claimer(LedgerThread):
     def step(self, connection: psycopg.Connection) -> None:
         """Claim what may start now, or wait until something may."""
         self._changed.clear()
+        if self._handed:
+            self._start_handed(connection)
         # A batch whose claim failed on the way is claimed again first: the same token and worker get the same answer.
-        batch = self._held or self._take()
+        with self._slots:
+            self._held = batch = self._held or self._take()
         if not batch:
             self._changed.wait(self._pause())
             return
-        self._held = batch
         self._claim(connection, batch)
         self._held = []
 
     def unclaimed(self) -> list[Waiting]:
-        """What was taken from the backlog and perhaps not claimed; only after the thread has ended."""
-        return self._held
+        """What was taken from the backlog and perhaps not claimed, or handed over and not started; only after the
+        thread has ended.
+        """
+        return self._held + [(claimed.run_at_us, claimed.id, claimed.token) for claimed in self._handed]
+
+    # For hand-overs, from the completer's thread
+
+    def promise(self, *, most: int) -> list[int]:
+        """Free slots by class, up to `most` of each, kept until `begin`; none where such or more urgent work waits."""
+        rooms = [0] * CLASSES
+        with self._slots:
+            for c in range(CLASSES):
+                if self._backlog.waiting(c):
+                    break  # the slots of the classes below may be lent by this one
+                taken = self._starter.waiting(c) + self._promised[c] + len(self._held)
+                rooms[c] = max(0, min(most, self._free(c) - taken))
+                self._promised[c] += rooms[c]
+        return rooms
+
+    def begin(self, begun: Sequence[Claimed], *, promised: Sequence[int]) -> None:
+        """Start what the ledger says this worker has begun; the slots that were promised and not used are free."""
+        with self._slots:
+            for c in range(CLASSES):
+                self._promised[c] -= promised[c]
+            for claimed in begun:
+                self._promised[claimed.class_index] += 1
+            self._handed += begun
+        self._changed.set()
+
+    def ask_for(self, unsure: Sequence[tuple[bytes, int]]) -> None:
+        """Claim (id, token) that may be this worker's; those that are not are left alone."""
+        now = self._clock.now_us()
+        self._backlog.add(STANDARD, [(identity, token, now) for identity, token in unsure])
+        self._changed.set()
+
+    # On its own thread
+
+    def _start_handed(self, connection: psycopg.Connection) -> None:
+        handed = list(self._handed)
+        self._begin(connection, handed)
+        with self._slots:
+            del self._handed[: len(handed)]
+            for claimed in handed:
+                self._promised[claimed.class_index] -= 1
 
     def _take(self) -> list[Waiting]:
         if self._backlog.waiting(CRITICAL):
             self._lending.critical_seen()
         left = _BATCH
         for class_index in range(CLASSES):
-            room = self._capacity(_WITHIN_SECONDS, class_index) - self._starter.waiting(class_index)
+            spoken_for = self._starter.waiting(class_index) + self._promised[class_index]
+            room = self._capacity(_WITHIN_SECONDS, class_index) - spoken_for
             self._rooms[class_index] = max(0, min(left, room))
             left -= self._rooms[class_index] if self._backlog.waiting(class_index) else 0
         taken = self._backlog.take(self._clock.now_us() + self._ahead_us, self._rooms)
@@ -119,19 +170,23 @@ class Claimer(LedgerThread):
             group = [batch[p] for p in positions]
             got += store.claim(connection, [w[1] for w in group], [w[2] for w in group], worker_id=self._worker_id)
         faults.point("worker.claimed")
-        self._versions.load(connection, {claimed.version_id for claimed in got})
-        self._versions.load_secrets(connection, got)
-        for claimed in got:
-            self._running[claimed.id, claimed.token] = claimed
-            self.claimed[claimed.class_index] += 1
-        self._starter.add(self._assignments(connection, got))
-        CLAIMED.inc(len(got))
+        self._begin(connection, got)
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed in got)
         if len(got) < len(batch):
             begun = {claimed.id for claimed in got}
             self._give_back(connection, [waiting for waiting in batch if waiting[1] not in begun])
 
-    def _assignments(self, connection: psycopg.Connection, got: list[Claimed]) -> list[tuple[int, Assignment]]:
+    def _begin(self, connection: psycopg.Connection, got: Sequence[Claimed]) -> None:
+        self._versions.load(connection, {claimed.version_id for claimed in got})
+        self._versions.load_secrets(connection, got)
+        for claimed in got:
+            self._running[claimed.id, claimed.token] = claimed
+        self._starter.add(self._assignments(connection, got))
+        for claimed in got:
+            self.claimed[claimed.class_index] += 1
+        CLAIMED.inc(len(got))
+
+    def _assignments(self, connection: psycopg.Connection, got: Sequence[Claimed]) -> list[tuple[int, Assignment]]:
         limited = [(c.id, after) for c in got if (after := self._versions.counts_after(c)) is not None]
         starts = store.first_starts(connection, limited) if limited else {}
         now = self._clock.now_us() if limited else 0

@@ -14,10 +14,12 @@ from prometheus_client import Counter, Histogram
 
 from apps.executions import feed, ids, store
 from apps.executions.dags.completion import finish_of_runs
+from apps.executions.dags.settle import Outcome as Settlement
 from apps.executions.failure import FailureClass
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import RESTING, Outcome, Status
 from apps.worker.circuit_reporter import CircuitReporter
+from apps.worker.handing_over import HandingOver
 from apps.worker.jobs import RunResult
 from apps.worker.ledger_thread import LedgerThread
 from apps.worker.load import LoadMeter
@@ -50,7 +52,8 @@ LATENESS = Histogram(
 class Completer(LedgerThread):
     """A thread with a connection of its own. `on_zombie` is told when this worker turns out to be given up.
 
-    has_left: whether an attempt said something while it ran, which goes when its execution rests.
+    handing_over: begins nodes here whose parents end here; None: nobody does. has_left: whether an attempt said
+    something while it ran, which goes when its execution rests.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Completer(LedgerThread):
         circuits: CircuitReporter,
         on_zombie: Callable[[str], None],
         on_free: Callable[[], None],
+        handing_over: HandingOver | None = None,
         has_left: Callable[[tuple[bytes, int]], bool] = lambda _: False,
     ) -> None:
         super().__init__("completer", url)
@@ -76,6 +80,7 @@ class Completer(LedgerThread):
         self._circuits = circuits
         self._on_zombie = on_zombie
         self._on_free = on_free
+        self._handing_over = handing_over
         self._has_left = has_left
         self._ended: list[RunResult] = []
         self._writing: list[tuple[Claimed, Finish]] = []
@@ -110,6 +115,8 @@ class Completer(LedgerThread):
             self._write(connection, [pair for pair in day if pair[0].dag_run is None])
             self._write(connection, [pair for pair in day if pair[0].dag_run is not None])
         faults.point("worker.completed")
+        if self._handing_over is not None:
+            self._handing_over.ask_for_unanswered()
         self._writing = []
         self._note(connection, batch)
 
@@ -144,10 +151,25 @@ class Completer(LedgerThread):
         ends = [finish for _, finish in batch]
         if batch[0][0].dag_run is None:
             return store.finish(connection, ends, worker_id=self._worker_id)
-        written, settled = finish_of_runs(connection, ends, worker_id=self._worker_id)
+        written, settled = self._finish_of_runs(connection, batch, ends)
         feed.changed_many(settled.changed)
         self._released += settled.released
         return written
+
+    def _finish_of_runs(
+        self, connection: psycopg.Connection, batch: list[tuple[Claimed, Finish]], ends: list[Finish]
+    ) -> tuple[set[bytes], Settlement]:
+        handing_over = self._handing_over
+        if handing_over is None:
+            return finish_of_runs(connection, ends, worker_id=self._worker_id)
+        offer = handing_over.offer(batch)
+        try:
+            written, settled = finish_of_runs(connection, ends, worker_id=self._worker_id, offer=offer)
+        except psycopg.Error as error:
+            handing_over.failed(unanswered=not isinstance(error, _REFUSED))
+            raise
+        handing_over.answered(settled.begun)
+        return written, settled
 
     def _fail_for_good(
         self, connection: psycopg.Connection, pair: tuple[Claimed, Finish], error: psycopg.Error
@@ -181,6 +203,8 @@ class Completer(LedgerThread):
             if has_left and finish.target in RESTING and finish.target is not Status.DEAD_LETTER:
                 spoken.append(finish.id)
             self._running.pop((finish.id, finish.token), None)
+            if self._handing_over is not None:
+                self._handing_over.ended(claimed)
             self._tell_circuit(claimed, finish)
             FINISHED.labels(finish.outcome.word).inc()
             if finish.started_us is not None:

@@ -82,6 +82,7 @@ class Worker:
         logger.info("draining", extra={"action": "worker.draining", "worker": parts.id, "running": held})
         parts.presence.draining()
         parts.receiver.stop_receiving()
+        parts.handing_over.close()
         parts.claimer.stop(_FLUSH_SECONDS)
         unclaimed = parts.backlog.clear() + parts.claimer.unclaimed()
         give_back = [(identity, token) for _, identity, token in unclaimed]

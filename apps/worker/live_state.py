@@ -5,7 +5,7 @@ It is a hint that may be lost: who holds what stands in PostgreSQL.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class LiveState:
     nothing is known.
 
     inbox: where messages reach it. labels: what it carries, such as "gpu" or "container". tenant: id (hex) of the only
-    tenant that it serves.
+    tenant that it serves. handed_over: tenant (hex) → nodes of DAGs that it has begun without a dispatcher.
     """
 
     claimed: Sequence[int]
@@ -33,6 +33,7 @@ class LiveState:
     inbox: Mapping[str, Any]
     labels: Sequence[str] = ()
     tenant: str | None = None
+    handed_over: Mapping[str, int] = field(default_factory=dict)
 
 
 class LiveStates:
@@ -74,7 +75,7 @@ class LiveStates:
 
 def _state(document: dict[str, Any]) -> LiveState | None:
     """None for a worker of another version, which says other things: it gets nothing, and nothing stops for it."""
-    names = {field.name for field in fields(LiveState)}
+    names = {one.name for one in fields(LiveState)}
     known = {name: value for name, value in document.items() if name in names}
     try:
         state = LiveState(**known)

@@ -14,6 +14,7 @@ from apps.worker.class_slots import CLASSES, ClassSlots, Lending
 from apps.worker.completer import Completer
 from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.giving_back import GivingBack
+from apps.worker.handing_over import HandingOver
 from apps.worker.handlers.command_policy import CommandPolicy
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.jobs import RunResult
@@ -57,7 +58,9 @@ class Parts:
         self.load = LoadMeter()
         self.circuits = CircuitReporter(CircuitTerms.of(config))
         self.receiver = addresses.receiver(self.id, config)
-        self._make_writers(addresses.database_url, given_up)
+        self.recorder = Recorder(
+            worker_id=self.id, url=addresses.database_url, running=self.running, on_zombie=given_up
+        )
         self.desk = LogDesk(make_publisher(addresses, config), config, hidden=own_secrets(addresses))
         self._make_runner(config)
         self.starter = Starter(self.runner.submit, self.clock)
@@ -69,10 +72,12 @@ class Parts:
             backlog=self.backlog,
             starter=self.starter,
             capacity=self.runner.capacity_within,
+            free=self.runner.free,
             lending=self.lending,
             versions=self.versions,
             running=self.running,
         )
+        self._make_completer(addresses.database_url, given_up)
         self._make_presence(connection, config, addresses, given_up)
         self.giving_back = GivingBack(worker_id=self.id, url=addresses.database_url)
 
@@ -92,8 +97,8 @@ class Parts:
         """The worker's labels, and what it has found out that it can do."""
         return sorted({*self.identity.labels, *self.runner.inline.capabilities})
 
-    def _make_writers(self, url: str, given_up: GivenUp) -> None:
-        self.recorder = Recorder(worker_id=self.id, url=url, running=self.running, on_zombie=given_up)
+    def _make_completer(self, url: str, given_up: GivenUp) -> None:
+        self.handing_over = HandingOver(worker_id=self.id, claimer=self.claimer, clock=self.clock, carried=self.carried)
         self.completer = Completer(
             worker_id=self.id,
             url=url,
@@ -103,7 +108,8 @@ class Parts:
             load=self.load,
             circuits=self.circuits,
             on_zombie=given_up,
-            on_free=lambda: self.claimer.wake(),
+            on_free=self.claimer.wake,
+            handing_over=self.handing_over,
             has_left=self.recorder.has_left,
         )
 
@@ -156,4 +162,5 @@ class Parts:
             inbox=self.receiver.inbox() or {},
             labels=self.carried(),
             tenant=self.identity.tenant,
+            handed_over=self.handing_over.tallies.totals(),
         )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -18,6 +19,7 @@ from apps.executions.models import Execution
 from apps.executions.states import Overlap, Status
 from tests import factories
 from tests.chaos.rig import START_SECONDS, Rig, died_of_kill, generous, let_pass, sleeping
+from tests.dag_tools import Runs, plan
 from tests.waiting import eventually
 
 COUNT = 48
@@ -329,3 +331,57 @@ def test_reclaimed_and_not_in_the_hot_tier(rig: Rig, healing: bool) -> None:
     else:
         stays_open(rig, identities)
         assert rig.counted(identities) == {Status.PRELOADED: 8}
+
+
+def chain(rig: Rig, *names: str) -> tuple[Runs, bytes]:
+    """A run of a chain, begun."""
+    runs = Runs(rig.ledger)
+    described = [{"name": name, "max_attempts": 3} for name in names]
+    run = runs.start(plan(rig.ledger, described, list(pairwise(names))))
+    rig.wake()
+    return runs, run
+
+
+@both
+def test_handed_over_and_not_started(rig: Rig, healing: bool) -> None:
+    """The worker that ends a node dies before it starts the next, which is its own already: reclaimed with it."""
+    rig.stand_by("preloader", "dispatcher")
+    victim = rig.start("worker", fault="worker.handed")
+    off = () if healing else ("apps.watchdog.daemon.Watchdog.reclaim_from_lost_workers",)
+    rig.start("watchdog", off=off)
+    rig.wait_led("watchdog")
+    rig.warm_up()
+    let_pass(1)  # the watchdog has looked, and saw the lock held
+    runs, run = chain(rig, "a", "b", "c")
+    died_of_kill(victim)
+    [b] = runs.executions(run, "b")
+    assert (b["status"], b["attempt"]) == (Status.RUNNING, 1)
+    assert rig.ledger.outstanding()[b["id"].bytes] == (b["worker_id"], b["token"])
+    rig.replace_worker()
+    if not healing:
+        let_pass(SETTLED_SECONDS + LOCK_LOST)
+        assert runs.status(run) == "running"
+        return
+    eventually(lambda: runs.status(run) == "succeeded", seconds=generous(LOCK_LOST + 1))
+    rig.assert_once([row["id"].bytes for row in runs.executions(run)])
+    assert runs.executions(run, "b")[0]["attempt"] == 2  # it may have been begun
+    assert runs.executions(run, "b")[0]["token"] > b["token"]
+
+
+@both
+def test_handed_over_and_the_answer_lost(rig: Rig, healing: bool) -> None:
+    """The worker does not know what it has begun: it asks with the tokens that it had offered. Else nobody would."""
+    rig.stand_by("preloader", "dispatcher")
+    off = () if healing else ("apps.worker.handing_over.HandingOver.ask_for_unanswered",)
+    rig.start("worker", mishaps=["lose_second_answer:apps.worker.completer.finish_of_runs"], off=off)
+    rig.warm_up()
+    runs, run = chain(rig, "a", "b", "c", "d", "e")
+    if not healing:
+        let_pass(SETTLED_SECONDS)
+        assert runs.status(run) == "running"
+        return
+    eventually(lambda: runs.status(run) == "succeeded", seconds=generous(1))
+    rows = runs.executions(run)
+    rig.assert_once([row["id"].bytes for row in rows])
+    assert {row["attempt"] for row in rows} == {1}
+    assert set(rig.runs().values()) == {1}

@@ -21,6 +21,7 @@ from apps.definitions.scheduling import first_fire_at, jitter_ms
 from apps.definitions.secret_references import missing_secrets
 from apps.definitions.tasks import live_tasks
 from apps.definitions.versions import document_of as task_document_of
+from apps.definitions.zones import TZDATA_VERSION
 from apps.executions import person_store
 from apps.executions.models import DagVersion
 from apps.tenants import audit
@@ -162,7 +163,7 @@ def _create(principal: Principal, document: DagDocument, tasks: Mapping[str, Tas
     put_document(dag, document)
     schedule = Schedule.parse(dag.schedule)
     dag.jitter_ms = jitter_ms(dag, schedule)
-    dag.next_fire_at = first_fire_at(schedule, after=now)
+    dag.next_fire_at, dag.tzdata = first_fire_at(schedule, after=now), TZDATA_VERSION
     write_version(dag, document, actor=principal.actor)
     _save_named(dag, principal, lambda: dag.save(force_insert=True))
     write_graph(dag, document, tasks, actor=principal.actor)
@@ -188,6 +189,7 @@ def _update(
     schedule = Schedule.parse(dag.schedule)
     if "schedule" in changed:
         dag.next_fire_at, dag.waiting_since = refire_at(dag, schedule, now), None
+        dag.tzdata = TZDATA_VERSION
     dag.jitter_ms = jitter_ms(dag, schedule)
     write_version(dag, document, actor=principal.actor)
     _save_named(dag, principal, dag.save)

@@ -23,6 +23,9 @@ from chronoweb.runtime import postgres, wakeup
 from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs
 
+MOST_QUEUED = 1000
+"""Runs of a DAG that may wait."""
+
 
 @transaction.atomic
 def trigger_dag(
@@ -31,8 +34,8 @@ def trigger_dag(
     """Ask for one run, now or at `run_at`. Returns the run's id.
 
     parameters: over the DAG's own, name by name; together they must fit its parameters_schema. run_at and
-    idempotency_key as for a task. A paused DAG runs all the same. Raises InvalidInputs, NotFound; Conflict while
-    max_active_runs runs are active.
+    idempotency_key as for a task. A paused DAG runs all the same. While max_active_runs runs are active the run waits,
+    behind those that wait already. Raises InvalidInputs, NotFound; Conflict when too many wait.
     """
     connection = postgres.raw(django_connection)
     dag = locked_dag(principal, dag_id)
@@ -45,7 +48,7 @@ def trigger_dag(
     if late := past_problem(item, "", now=now):
         raise InvalidInputs([late])
     merged = run_parameters(dag, parameters)
-    _refuse_full(dag)
+    queued = _has_to_wait(dag)
     ensure_partitions([ids.new_id(ids.to_ms(item.run_at))], now)
     run = start_run(
         connection,
@@ -56,11 +59,12 @@ def trigger_dag(
         run_at=item.run_at,
         idempotency_key=None if item.key is None else f"{dag.id}#{item.key}",
         actor=principal.actor,
+        queued=queued,
     )
     if key is not None:
         answer = {"id": str(run)}
         idempotency.answer(connection, tenant_id=dag.tenant_id, key=key, status=202, body=answer)
-    record(principal, dag, "dag.trigger", run=str(run), version=dag.version)
+    record(principal, dag, "dag.trigger", run=str(run), version=dag.version, queued=queued)
     transaction.on_commit(wakeup.preloader.wake)
     transaction.on_commit(lambda: feed.changed(dag.tenant_id, [run]))
     return run
@@ -99,14 +103,16 @@ def _asked_before(dag: Dag, key: str, item: Item) -> UUID | None:
     return UUID(used.body["id"])
 
 
-def _refuse_full(dag: Dag) -> None:
+def _has_to_wait(dag: Dag) -> bool:
     if dag.max_active_runs is None:
-        return
-    active = active_runs(postgres.raw(django_connection), dag_id=dag.id)
-    if active >= dag.max_active_runs:
+        return False
+    runs = active_runs(postgres.raw(django_connection), dag_id=dag.id)
+    if runs.queued >= MOST_QUEUED:
         raise Conflict(
-            f"{active} runs of DAG {dag.name!r} are active and max_active_runs is {dag.max_active_runs}: "
-            "wait until one has ended, or cancel one",
-            active_runs=active,
+            f"{runs.queued} runs of DAG {dag.name!r} wait already until one of {runs.begun} active ones has ended "
+            f"(max_active_runs is {dag.max_active_runs}): cancel some, or raise it",
+            queued_runs=runs.queued,
+            active_runs=runs.begun,
             max_active_runs=dag.max_active_runs,
         )
+    return runs.begun + runs.queued >= dag.max_active_runs

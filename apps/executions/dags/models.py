@@ -8,6 +8,10 @@ from apps.executions.dags.states import EdgeOutcome, NodeState, RunStatus
 from apps.executions.states import Origin
 from apps.tenants.models import Tenant
 
+QUEUED = "queued"
+RUN_WORDS = (*(status.word for status in RunStatus), QUEUED)
+"""What DagRun.word may be."""
+
 
 class DagRun(models.Model):
     """One run of one version of a DAG; partitioned by the day of scheduled_at, which its executions share."""
@@ -20,6 +24,7 @@ class DagRun(models.Model):
     finished_at = models.DateTimeField(null=True)
     deadline_at = models.DateTimeField(null=True, help_text="when it will be stopped; NULL: never, or it was")
     paused_at = models.DateTimeField(null=True)
+    queued_since = models.DateTimeField(null=True, help_text="waits until fewer runs of its DAG are active")
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     dag_id = models.UUIDField()
     dag_version_id = models.BigIntegerField()
@@ -43,6 +48,11 @@ class DagRun(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def word(self) -> str:
+        """Its status as people see it: a run that waits to begin is `queued`."""
+        return QUEUED if self.queued_since is not None and self.ending is None else RunStatus(self.status).word
 
 
 class RunNode(models.Model):

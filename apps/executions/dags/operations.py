@@ -16,9 +16,9 @@ from django.db import connection as django_connection
 from apps.executions import feed, ids
 from apps.executions.dags import reopening, stopping
 from apps.executions.dags.graph import Graph
-from apps.executions.dags.propagation import Propagation
+from apps.executions.dags.queue import release_ready
 from apps.executions.dags.rows import Run
-from apps.executions.dags.settle import Outcome, reader, write
+from apps.executions.dags.settle import Outcome
 from apps.executions.dags.states import BAD, NodeState, RunStatus
 from apps.executions.store.dags import RunStore
 from apps.tenants import audit
@@ -93,12 +93,8 @@ def resume_run(*, principal: Principal, run_id: UUID) -> None:
         return
     store.execute("pause_run", {"run": run_id, "paused": False})
     run.paused = False
-    work = Propagation({run.id: run}, reader(store))
-    for node in store.nodes([(found, position) for found, position in store.rows("ready_nodes", {"run": run_id})]):
-        work.consider(node)
-    work.finish()
     outcome = Outcome()
-    write(store, work, outcome)
+    release_ready(store, run, outcome)
     _tell(principal, "dag_run.resume", run_id, outcome)
 
 

@@ -76,7 +76,7 @@ class Propagation:
         """Decide about a pending node into which no edge is open."""
         self.nodes[node.key] = node
         run = self.runs[node.run]
-        if run.paused or run.ending is not None:
+        if run.paused or run.queued or run.ending is not None:
             return
         state = decide(node.rule, node.counts, run.policy)
         if state is NodeState.ACTIVE:

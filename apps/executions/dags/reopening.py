@@ -11,12 +11,11 @@ import psycopg
 
 from apps.executions import ids
 from apps.executions.dags.graph import Graph, Reopened
-from apps.executions.dags.plan import FailurePolicy
 from apps.executions.dags.propagation import Propagation
 from apps.executions.dags.rows import Run
 from apps.executions.dags.settle import Outcome, reader, settle, write
 from apps.executions.dags.states import FINAL, EdgeOutcome, NodeState, RunStatus
-from apps.executions.store.dags import RunStore
+from apps.executions.store.dags import RunStore, run_of
 from chronoweb.runtime.postgres import int8s
 
 
@@ -30,11 +29,7 @@ def lock(connection: psycopg.Connection, run: bytes, *, tenant_id: UUID) -> tupl
         return None
     # What was released while the run was waited for is nobody's yet; if it is, one of us is told of a deadlock.
     store.rows("lock_open_executions", {"run": identity})
-    _, tenant, status, ending, policy, paused = rows[0]
-    found = Run(
-        run, tenant, RunStatus(status), None if ending is None else RunStatus(ending), FailurePolicy(policy), paused
-    )
-    return store, found
+    return store, run_of(*rows[0])
 
 
 def graph_of(store: RunStore, run: bytes) -> tuple[Graph, dict[str, int]]:

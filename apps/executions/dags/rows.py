@@ -24,6 +24,8 @@ class Run:
     ending: RunStatus | None
     policy: FailurePolicy
     paused: bool
+    queued: bool = False
+    """It has not begun yet: as many runs of its DAG as may are active."""
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from apps.executions import ids
 from apps.executions.dags.critical_path import Span, critical_path
-from apps.executions.dags.models import DagRun, RunNode, TaskDependency
+from apps.executions.dags.models import QUEUED, DagRun, RunNode, TaskDependency
 from apps.executions.dags.rows import NO_ITEM
 from apps.executions.dags.states import RunStatus
 from apps.executions.models import DagVersion, Execution
@@ -25,16 +25,18 @@ def runs(
     principal: Principal,
     *,
     dag_id: UUID | None = None,
-    statuses: frozenset[RunStatus] = frozenset(),
+    statuses: frozenset[str] = frozenset(),
     below: UUID | None = None,
     limit: int,
 ) -> list[DagRun]:
-    """Up to `limit` runs, latest first, with ids below `below`."""
+    """Up to `limit` runs, latest first, with ids below `below`. statuses: words as DagRun.word has them."""
     rows = _numbered(principal)
     if dag_id is not None:
         rows = rows.filter(dag_id=dag_id)
     if statuses:
-        rows = rows.filter(status__in=sorted(statuses))
+        known = [status for status in RunStatus if status.word in statuses]
+        waits = Q(queued_since__isnull=False)
+        rows = rows.filter(Q(status__in=known) & ~waits | (waits if QUEUED in statuses else Q(pk__in=())))
     if below is not None:
         rows = rows.filter(id__lt=below)
     return list(rows.order_by("-id")[:limit])

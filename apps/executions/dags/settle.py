@@ -18,6 +18,7 @@ from apps.executions.dags.plan import FailurePolicy, NodeKind
 from apps.executions.dags.propagation import Propagation
 from apps.executions.dags.rows import Key, Node, Run, Settled
 from apps.executions.dags.states import EdgeOutcome, NodeState, RunStatus
+from apps.executions.rows import Claimed
 from apps.executions.states import Status
 from apps.executions.store.dags import RunStore
 
@@ -31,6 +32,12 @@ class Outcome:
 
     changed: list[tuple[bytes, bytes]] = field(default_factory=list)
     ended: list[bytes] = field(default_factory=list)
+    started: list[bytes] = field(default_factory=list)
+    """Runs that have left the queue."""
+    made: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """(run, execution) of what was released."""
+    begun: list[Claimed] = field(default_factory=list)
+    """What of it the worker has begun that asked."""
     released: int = 0
     """Whether the preloader has something to do."""
 
@@ -128,8 +135,9 @@ def write(store: RunStore, work: Propagation, outcome: Outcome) -> list[bytes]:
     over = _stop(store, work, outcome) if work.stopped else []
     touched = {node.run for node in work.nodes.values()}
     outcome.changed += [(work.runs[run].tenant_id, run) for run in touched]
-    tenants = [work.runs[node.run].tenant_id for node in work.released for _ in range(node.items or 1)]
-    outcome.changed += zip(tenants, made, strict=True)
+    runs = [node.run for node in work.released for _ in range(node.items or 1)]
+    outcome.changed += [(work.runs[run].tenant_id, one) for run, one in zip(runs, made, strict=True)]
+    outcome.made += zip(runs, made, strict=True)
     outcome.released += len(made)
     return over
 

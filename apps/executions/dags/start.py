@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -30,8 +30,11 @@ def start_run(
     run_at: datetime | None = None,
     idempotency_key: str | None = None,
     actor: str,
+    queued: bool = False,
 ) -> UUID:
     """Start a run of `plan`, due at `run_at` (None: now), and release its first nodes; returns the run's id.
+
+    queued: it waits, until `queue.begin_queued` lets it begin.
 
     connection: in a transaction (`postgres.raw` of Django's, or psycopg's); after the commit the caller wakes the
     preloader. nominal_at: the logical time the run stands for; unless it is a backfill, the run and its executions
@@ -60,20 +63,29 @@ def start_run(
         "actor": actor,
         "key": key,
         "parameters": json.dumps(dict(parameters or {})),
+        "queued": queued,
     }
     if not store.rows("insert_run", values):
         [(existing,)] = store.rows("find_run", {name: values[name] for name in ("dag", "key", "scheduled")})
         return UUID(bytes=existing)
     _copy(connection, plan, identity)
-    _release_first(store, plan, identity)
+    if not queued:
+        _release_first(store, plan, identity)
     return UUID(bytes=identity)
 
 
-def active_runs(connection: psycopg.Connection, *, dag_id: UUID) -> int:
-    """How many runs of a DAG have not ended."""
+class ActiveRuns(NamedTuple):
+    """How many runs of a DAG have begun and not ended, and how many wait to begin."""
+
+    begun: int
+    queued: int
+
+
+def active_runs(connection: psycopg.Connection, *, dag_id: UUID) -> ActiveRuns:
+    """Count them."""
     row = connection.execute(named_sql("active_runs"), {"dag": dag_id}).fetchone()
     assert row is not None
-    return row[0]
+    return ActiveRuns(*row)
 
 
 def _copy(connection: psycopg.Connection, plan: DagPlan, run: bytes) -> None:

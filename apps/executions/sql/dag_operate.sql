@@ -7,7 +7,7 @@ FOR UPDATE
 
 -- name: lock_run_of_tenant
 -- One run of a tenant, locked.
-SELECT r.id, r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused
+SELECT r.id, r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused, r.queued_since IS NOT NULL AS queued
 FROM {dag_runs} r WHERE r.id = %(run)s AND r.tenant_id = %(tenant)s FOR UPDATE
 
 -- name: graph_nodes
@@ -52,10 +52,11 @@ FROM unnest(%(nodes)s, %(open)s, %(succeeded)s, %(failed)s, %(skipped)s, %(error
 WHERE n.run_id = %(run)s AND n.node = v.node
 
 -- name: reopen_run
--- So many of its nodes are open again: it runs, with a time limit from now on.
+-- So many of its nodes are open again: it runs, with a time limit from now on, or when it has left the queue.
 UPDATE {dag_runs} r SET status = {RUN_RUNNING}, ending = NULL, finished_at = NULL,
     open_nodes = r.open_nodes + %(count)s,
-    deadline_at = clock_timestamp() + r.timeout_seconds * interval '1 second',
+    deadline_at = CASE WHEN r.queued_since IS NULL
+        THEN clock_timestamp() + r.timeout_seconds * interval '1 second' END,
     version = r.version + 1
 WHERE r.id = %(run)s
 

@@ -2,7 +2,7 @@
 -- Which of these executions belong to a run and rest, and their runs, locked in the order of their ids: whoever changes
 -- nodes or edges holds this lock.
 SELECT e.id, e.dag_run_id, e.dag_node, e.dag_item, e.dag_generation, e.status,
-    r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused
+    r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused, r.queued_since IS NOT NULL AS queued
 FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
 JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
 JOIN {dag_runs} r ON r.id = e.dag_run_id AND r.scheduled_at = e.scheduled_at
@@ -12,7 +12,7 @@ FOR UPDATE OF r
 
 -- name: lock_runs
 -- Runs, locked likewise.
-SELECT r.id, r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused
+SELECT r.id, r.tenant_id, r.status, r.ending, r.failure_policy, r.paused_at IS NOT NULL AS paused, r.queued_since IS NOT NULL AS queued
 FROM {dag_runs} r WHERE r.id = ANY(%(runs)s) ORDER BY r.id FOR UPDATE
 
 -- name: fresh_budget
@@ -170,7 +170,7 @@ UPDATE {dag_runs} r SET
         WHEN NOT n.bad THEN {RUN_SUCCEEDED}
         WHEN n.good THEN {RUN_PARTIALLY_COMPLETED}
         ELSE {RUN_FAILED} END),
-    finished_at = clock_timestamp(), deadline_at = NULL, version = r.version + 1
+    finished_at = clock_timestamp(), deadline_at = NULL, queued_since = NULL, version = r.version + 1
 FROM (
     SELECT m.run_id, bool_or(m.state IN ({NODE_FAILED}, {NODE_UPSTREAM_FAILED}, {NODE_CANCELLED})) AS bad,
         bool_or(m.state = {NODE_SUCCEEDED}) AS good
@@ -181,7 +181,7 @@ RETURNING r.id
 
 -- name: stop_runs
 -- Nothing more of these runs begins; they end as `ending` once what runs has stopped.
-UPDATE {dag_runs} r SET ending = %(ending)s, deadline_at = NULL, version = r.version + 1
+UPDATE {dag_runs} r SET ending = %(ending)s, deadline_at = NULL, queued_since = NULL, version = r.version + 1
 WHERE r.id = ANY(%(runs)s) AND r.status = {RUN_RUNNING} AND r.ending IS NULL
 RETURNING r.id
 

@@ -1,9 +1,11 @@
 -- name: insert_run
--- Begin a run; one of the same DAG, key and time that is there already stays as it is.
-INSERT INTO {dag_runs} (id, scheduled_at, run_at, nominal_at, deadline_at, tenant_id, dag_id, dag_version_id,
+-- Begin a run, or let it wait (queued), in which time its limit does not run; one of the same DAG, key and time that is
+-- there already stays as it is.
+INSERT INTO {dag_runs} (id, scheduled_at, run_at, nominal_at, deadline_at, queued_since, tenant_id, dag_id, dag_version_id,
     timeout_seconds, nodes, open_nodes, failure_policy, origin, actor, idempotency_key, parameters)
 SELECT %(id)s::uuid, %(scheduled)s, v.run_at, %(nominal)s,
-    greatest(v.run_at, clock_timestamp()) + %(timeout)s::int * interval '1 second',
+    CASE WHEN NOT %(queued)s THEN greatest(v.run_at, clock_timestamp()) + %(timeout)s::int * interval '1 second' END,
+    CASE WHEN %(queued)s THEN clock_timestamp() END,
     %(tenant)s, %(dag)s, %(version)s, %(timeout)s, %(nodes)s, %(nodes)s, %(policy)s, %(origin)s, %(actor)s, %(key)s,
     %(parameters)s::jsonb
 FROM (SELECT %(run)s::timestamptz AS run_at) v
@@ -31,5 +33,22 @@ SELECT %(scheduled)s, %(run)s::uuid, v.parent, v.child, v.condition::jsonb
 FROM unnest(%(parents)s, %(children)s, %(conditions)s) v(parent, child, condition)
 
 -- name: active_runs
--- How many runs of a DAG have not ended.
-SELECT count(*) FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}
+-- How many runs of a DAG have begun and not ended, and how many wait to begin.
+SELECT count(*) FILTER (WHERE queued_since IS NULL), count(queued_since)
+FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}
+
+-- name: dags_with_queued_runs
+SELECT DISTINCT dag_id FROM dag_runs WHERE queued_since IS NOT NULL LIMIT %(limit)s
+
+-- name: queued_runs
+-- The oldest runs of a DAG that wait to begin.
+SELECT id FROM dag_runs WHERE dag_id = %(dag)s AND queued_since IS NOT NULL ORDER BY id LIMIT %(limit)s
+
+-- name: leave_queue
+-- A run begins now, and its time limit with it.
+UPDATE {dag_runs} r SET
+    queued_since = NULL,
+    run_at = greatest(r.run_at, clock_timestamp()),
+    deadline_at = greatest(r.run_at, clock_timestamp()) + r.timeout_seconds * interval '1 second',
+    version = r.version + 1
+WHERE r.id = %(run)s

@@ -34,12 +34,12 @@ class RunStore:
     def enter(self, identities: Sequence[bytes]) -> tuple[list[Settled], dict[bytes, Run]]:
         """Which of these executions belong to runs and rest; and their runs, locked until the transaction ends."""
         rows = self.rows("enter_runs", {"ids": uuids(identities), "scheduled": scheduled_of(identities)})
-        return [Settled(*row[:6]) for row in rows], {row[1]: _run(row[1], *row[6:]) for row in rows}
+        return [Settled(*row[:6]) for row in rows], {row[1]: run_of(row[1], *row[6:]) for row in rows}
 
     def lock(self, runs: Iterable[bytes]) -> dict[bytes, Run]:
         """These runs, locked until the transaction ends."""
         rows = self.rows("lock_runs", {"runs": uuids(sorted(set(runs)))})
-        return {row[0]: _run(*row) for row in rows}
+        return {row[0]: run_of(*row) for row in rows}
 
     def give_fresh_budgets(self, dead: Sequence[Settled]) -> set[bytes]:
         """Send what is out of attempts for the first time round again; returns which."""
@@ -173,9 +173,10 @@ def _closed(closed: Mapping[bytes, int]) -> dict[str, Any]:
     return {"closed_runs": uuids(ordered), "closed": int8s([closed[run] for run in ordered])}
 
 
-def _run(run: bytes, tenant: bytes, status: int, ending: int | None, policy: int, paused: bool) -> Run:
+def run_of(run: bytes, tenant: bytes, status: int, ending: int | None, policy: int, paused: bool, queued: bool) -> Run:
+    """What the statements that lock runs answer."""
     stopped = None if ending is None else RunStatus(ending)
-    return Run(run, tenant, RunStatus(status), stopped, FailurePolicy(policy), paused)
+    return Run(run, tenant, RunStatus(status), stopped, FailurePolicy(policy), paused, queued)
 
 
 def keys_of(keys: Sequence[Key]) -> dict[str, PackedArray]:

@@ -24,6 +24,7 @@ from apps.api.openapi.shapes import (
     text,
     words,
 )
+from apps.executions.dags.models import RUN_WORDS
 from apps.executions.dags.operations import MARKS
 from apps.executions.dags.plan import FailurePolicy, NodeKind, TriggerRule
 from apps.executions.dags.states import EdgeOutcome, NodeState, RunStatus
@@ -38,9 +39,11 @@ _RUN = record(
         "id": UUID,
         "dag_id": UUID,
         "dag_version": or_null(POSITIVE),
-        "status": words(RunStatus),
+        "status": one_of(RUN_WORDS),
         "ending": or_null({**words(RunStatus), "description": "as what it will end, while it is being stopped"}),
         "paused_at": or_null(MOMENT),
+        "queued_since": or_null(MOMENT),
+        "waits_for": or_null({**TEXT, "description": "why it has not begun, while it is queued"}),
         "failure_policy": words(FailurePolicy),
         "origin": words(Origin),
         "started_by": TEXT,

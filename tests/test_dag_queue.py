@@ -1,0 +1,197 @@
+"""A run that is asked for while as many as may are active waits, says why, and begins when one has ended."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps.definitions.dags import making, triggering
+from apps.definitions.models import Dag
+from apps.executions.dags import operations, selectors
+from apps.executions.dags.models import DagRun, RunNode
+from apps.executions.dags.states import NodeState, RunStatus
+from apps.executions.models import Execution, Lease
+from apps.preloader.dag_schedules import DagSchedules
+from apps.tenants.models import AuditEntry, Tenant
+from apps.tenants.principal import Principal
+from chronoweb.runtime.config import Config
+from chronoweb.runtime.errors import Conflict, LeadershipLost
+from tests.factories import make_api, make_principal, now
+
+pytestmark = pytest.mark.django_db
+EPOCH = 7
+
+
+@pytest.fixture
+def principal() -> Principal:
+    return make_principal()
+
+
+@pytest.fixture
+def schedules() -> DagSchedules:
+    instant = now()
+    Lease.objects.create(
+        role="preloader", holder=UUID(int=1), epoch=EPOCH, expires_at=instant + timedelta(hours=1), acquired_at=instant
+    )
+    return DagSchedules(Config(), "preloader")
+
+
+def make_dag(principal: Principal, **fields: Any) -> Dag:
+    nodes = [{"id": "a", "handler": "demo.noop"}, {"id": "b", "handler": "demo.noop", "depends_on": ["a"]}]
+    return making.create_dag(principal=principal, data={"name": "d", "nodes": nodes, "max_active_runs": 1, **fields})
+
+
+def trigger(principal: Principal, dag: Dag) -> DagRun:
+    return DagRun.objects.get(id=triggering.trigger_dag(principal=principal, dag_id=dag.id))
+
+
+def executions(run: DagRun) -> int:
+    return Execution.objects.filter(dag_run_id=run.id).count()
+
+
+def end(run: DagRun) -> None:
+    DagRun.objects.filter(id=run.id).update(status=RunStatus.SUCCEEDED, finished_at=now())
+
+
+def test_it_waits_and_begins_when_one_has_ended(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal, run_timeout_seconds=60)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    assert (first.word, second.word) == ("running", "queued")
+    assert (executions(first), executions(second)) == (1, 0)
+    assert (first.deadline_at is None, second.deadline_at) == (False, None)  # its time does not run while it waits
+    assert schedules.begin_queued(EPOCH) == 0
+    end(first)
+    before = now()
+    assert schedules.begin_queued(EPOCH) == 1
+    second.refresh_from_db()
+    assert (second.word, second.queued_since, executions(second)) == ("running", None, 1)
+    assert second.run_at >= before
+    assert second.deadline_at == second.run_at + timedelta(seconds=60)
+    assert schedules.begin_queued(EPOCH) == 0
+
+
+def test_the_oldest_begins_first_and_nobody_overtakes(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal, max_active_runs=2)
+    started = [trigger(principal, dag) for _ in range(5)]
+    end(started[0])
+    late = trigger(principal, dag)  # a place is free, and others wait for it
+    assert late.word == "queued"
+    assert schedules.begin_queued(EPOCH) == 1
+    words = [DagRun.objects.get(id=run.id).word for run in [*started, late]]
+    assert words == ["succeeded", "running", "running", "queued", "queued", "queued"]
+
+
+def test_a_stale_leader_begins_nothing(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    end(first)
+    with pytest.raises(LeadershipLost):
+        schedules.begin_queued(EPOCH - 1)
+    assert executions(second) == 0
+
+
+def test_a_limit_that_is_raised_or_taken_away_lets_them_go(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal)
+    for _ in range(4):
+        trigger(principal, dag)
+    making.update_dag(principal=principal, dag_id=dag.id, data={"max_active_runs": 2}, partial=True)
+    assert schedules.begin_queued(EPOCH) == 1
+    making.update_dag(principal=principal, dag_id=dag.id, data={"max_active_runs": None}, partial=True)
+    assert schedules.begin_queued(EPOCH) == 2
+
+
+def test_one_that_waits_can_be_cancelled(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    operations.cancel_run(principal=principal, run_id=second.id)
+    second.refresh_from_db()
+    assert (second.word, second.status, second.queued_since) == ("cancelled", RunStatus.CANCELLED, None)
+    states = set(RunNode.objects.filter(run_id=second.id).values_list("state", flat=True))
+    assert states == {NodeState.CANCELLED}
+    end(first)
+    assert schedules.begin_queued(EPOCH) == 0
+    assert executions(second) == 0
+
+
+def test_a_paused_one_leaves_the_queue_and_releases_nothing(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    operations.pause_run(principal=principal, run_id=second.id)
+    end(first)
+    assert schedules.begin_queued(EPOCH) == 1
+    assert executions(second) == 0
+    operations.resume_run(principal=principal, run_id=second.id)
+    assert executions(second) == 1
+
+
+def test_a_resumed_one_waits_on(principal: Principal) -> None:
+    dag = make_dag(principal)
+    trigger(principal, dag)
+    second = trigger(principal, dag)
+    operations.pause_run(principal=principal, run_id=second.id)
+    operations.resume_run(principal=principal, run_id=second.id)
+    second.refresh_from_db()
+    assert (second.word, second.paused_at, executions(second)) == ("queued", None, 0)
+
+
+def test_a_marked_node_of_one_that_waits_releases_nothing(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    operations.mark_node(principal=principal, run_id=second.id, node_id="a", state="success")
+    assert executions(second) == 0
+    end(first)
+    assert schedules.begin_queued(EPOCH) == 1
+    assert executions(second) == 1  # of b
+    assert RunNode.objects.get(run_id=second.id, node_id="b").state == NodeState.ACTIVE
+
+
+def test_the_schedule_does_not_overtake_what_waits(principal: Principal, schedules: DagSchedules) -> None:
+    every = {"type": "interval", "every_seconds": 3600, "start_at": (now() - timedelta(seconds=10)).isoformat()}
+    dag = make_dag(principal, schedule=every, strict_timing=True, overlap_policy="buffer_all")
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    end(first)
+    Dag.objects.filter(id=dag.id).update(next_fire_at=now() - timedelta(seconds=10))
+    schedules.start_due(EPOCH)
+    assert DagRun.objects.filter(dag_id=dag.id).count() == 2
+    assert schedules.begin_queued(EPOCH) == 1
+    end(second)
+    schedules.start_due(EPOCH)
+    assert DagRun.objects.filter(dag_id=dag.id).count() == 3
+
+
+def test_the_queue_has_an_end(principal: Principal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggering, "MOST_QUEUED", 2)
+    dag = make_dag(principal)
+    for _ in range(3):
+        trigger(principal, dag)
+    with pytest.raises(Conflict, match="2 runs of DAG 'd' wait already") as caught:
+        trigger(principal, dag)
+    assert caught.value.extra == {"queued_runs": 2, "active_runs": 1, "max_active_runs": 1}
+
+
+def test_the_audit_log_says_that_it_waits(principal: Principal) -> None:
+    dag = make_dag(principal)
+    trigger(principal, dag)
+    trigger(principal, dag)
+    entries = AuditEntry.objects.filter(action="dag.trigger", tenant_id=principal.tenant_id).order_by("id")
+    assert [entry.detail["queued"] for entry in entries] == [False, True]
+
+
+def test_the_api_shows_it_and_finds_it(principal: Principal) -> None:
+    dag = make_dag(principal)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    api = make_api(Tenant.objects.get(id=principal.tenant_id))
+    shown = api.get(f"/dags/executions/{second.id}").json()
+    assert shown["status"] == "queued"
+    assert shown["waits_for"].startswith("max_active_runs")
+    assert shown["queued_since"] is not None
+
+    def listed(*words: str) -> list[str]:
+        query = "&".join(f"status={word}" for word in words)
+        return [row["id"] for row in api.get(f"/dags/{dag.id}/executions?{query}").json()["items"]]
+
+    assert listed("queued") == [str(second.id)]
+    assert listed("running") == [str(first.id)]
+    assert listed("queued", "running") == [str(second.id), str(first.id)]
+    assert len(selectors.runs(principal, dag_id=dag.id, limit=10)) == 2
