@@ -14,7 +14,7 @@ from apps.executions.container_spec import (
     check_network,
     check_resources,
 )
-from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, escape
+from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, check_text, escape
 from apps.executions.secret_references import check_reference
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
@@ -136,6 +136,11 @@ def _check_wait(pointer: str, value: Any, found: Found) -> None:
         found.append(InvalidInput(pointer, value, "must be a number of seconds", f"0.1 to {LONGEST_WAIT_SECONDS}"))
 
 
+def _check_stdin(pointer: str, value: Any, found: Found) -> None:
+    if value is not None:
+        check_text(pointer, value, found)
+
+
 def _printable(text: str) -> bool:
     return all(character.isprintable() or character == "\t" for character in text)
 
@@ -156,8 +161,8 @@ TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
     ),
     "command": (
         ("argv",),
-        {"environment": {}, "limits": None},
-        {"argv": check_argv, "environment": check_environment},
+        {"environment": {}, "stdin": None, "limits": None},
+        {"argv": check_argv, "environment": check_environment, "stdin": _check_stdin},
     ),
     "container": (
         ("image",),
