@@ -11,7 +11,7 @@ _FIELDS = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
 _RANDOM = re.compile(r"(?P<low>\w*)~(?P<high>\w*)(?:/(?P<step>\d{1,4}))?", re.ASCII)
 _START_AND_STEP = re.compile(r"(?P<low>\w+)/(?P<step>\d+)", re.ASCII)
 _DURATION = re.compile(r"(?:(?P<h>\d{1,6})h)?(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,8})s)?", re.ASCII)
-_WORDS = {"@every_minute": "* * * * *", "@every_second": 1}
+_WORDS: dict[str, str | int] = {"@every_minute": "* * * * *", "@every_second": 1}
 _REBOOT = "@reboot is not a time, and a fleet has no boot: make a task of type manual and trigger it at the boot"
 
 
