@@ -187,13 +187,14 @@ def test_over_rest(api: Api) -> None:
     assert body["counts"] == {"lines": 11, "created": 3, "updated": 0, "unchanged": 0, "refused": 2}
     assert [line["number"] for line in body["lines"]] == list(range(1, 12))
     hourly, refused = body["lines"][5], body["lines"][9]
-    assert (hourly["kind"], hourly["outcome"], hourly["task_id"]) == ("entry", importing.CREATED, None)
-    assert hourly["timezone"] == "America/New_York"
-    assert len(hourly["next_fire_times"]) == 3
-    assert "no boot" in refused["problem"]
+    entry = hourly["entry"]
+    assert (hourly["kind"], entry["outcome"], entry["task_id"]) == ("entry", importing.CREATED, None)
+    assert entry["schedule"]["timezone"] == "America/New_York"
+    assert len(entry["next_fire_times"]) == 3
+    assert "no boot" in refused["entry"]["problem"]
     assert tasks_of(api.tenant) == {}
     made = api.post("/import/crontab", {**asked, "dry_run": False}).json()
-    assert str(tasks_of(api.tenant)["crontab: mail"].id) == made["lines"][8]["task_id"]
+    assert str(tasks_of(api.tenant)["crontab: mail"].id) == made["lines"][8]["entry"]["task_id"]
     again = api.post("/import/crontab", {**asked, "dry_run": False}).json()
     assert again["counts"]["unchanged"] == 3
 

@@ -9,6 +9,7 @@ from apps.api import representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.idempotency import once
+from apps.api.openapi.declare import documented
 from apps.definitions.crontab import importing, reading, wording
 from apps.definitions.crontab.importing import Import, Imported
 from apps.definitions.crontab.lines import SYSTEM, USER, Line
@@ -18,12 +19,16 @@ FORMS = ("auto", USER, SYSTEM)
 _FLAGS = ("dry_run", "strict_timing", "prune")
 _FIELDS = ("text", "timezone", "source", "form", *_FLAGS)
 _TEXTS = {"timezone": "UTC", "source": "crontab", "form": "auto"}
-_TEXT_BYTES = 1_000_000
+TEXT_BYTES = 1_000_000
 
 
 class ImportCrontab(ApiView):
-    """The lines of a crontab become command tasks; the answer accounts for each line."""
+    """The lines of a crontab become command tasks; the answer accounts for each line.
 
+    Sent again, it changes the tasks whose lines have changed and adds none twice: a task is known by what is run.
+    """
+
+    @documented("Import a crontab", takes="CrontabInput", gives="ImportedCrontab")
     def post(self, request: Request) -> Response:
         wanted = _wanted(body_object(request, fields=_FIELDS))
 
@@ -49,8 +54,8 @@ def _wanted(body: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(text, str):
         problem = "is required" if text is None else "is not a string"
         errors.append(InvalidInput("/text", text, problem, "the text of a crontab"))
-    elif len(text.encode("utf-8", "replace")) > _TEXT_BYTES:
-        errors.append(InvalidInput("/text", None, "is too long", f"at most {_TEXT_BYTES} bytes"))
+    elif len(text.encode("utf-8", "replace")) > TEXT_BYTES:
+        errors.append(InvalidInput("/text", None, "is too long", f"at most {TEXT_BYTES} bytes"))
     wanted: dict[str, Any] = {"text": text}
     for name, default in _TEXTS.items():
         wanted[name] = default if body.get(name) is None else body[name]
@@ -76,35 +81,39 @@ def _shown(done: Import) -> dict[str, Any]:
         "form_reason": done.crontab.form_reason,
         "dry_run": done.dry_run,
         "lines": [_line(line, entries.get(line.number)) for line in done.crontab.lines],
-        "gone": [{**_outcome(each), "deleted": each.outcome == importing.DELETED} for each in done.gone],
+        "gone": [_gone(each) for each in done.gone],
         "counts": {"lines": len(done.crontab.lines), **{outcome: done.count(outcome) for outcome in outcomes}},
         "notes": [*done.crontab.notes, *wording.summary(done)],
     }
 
 
+def _gone(each: Imported) -> dict[str, Any]:
+    assert each.task is not None
+    return {"name": each.name, "task_id": str(each.task.id), "deleted": each.outcome == importing.DELETED}
+
+
 def _line(line: Line, entry: Imported | None) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    return {
         "number": line.number,
         "text": line.text,
         "kind": line.kind,
         "notes": [*line.notes, *(entry.notes if entry else [])],
+        "entry": None if entry is None else _entry(entry),
     }
-    return shown if entry is None else {**shown, **_outcome(entry)}
 
 
-def _outcome(entry: Imported) -> dict[str, Any]:
-    """What became of an entry; of one that is refused its problem alone."""
-    shown: dict[str, Any] = {"outcome": entry.outcome, "problem": entry.problem}
-    if entry.name is not None:
-        shown |= {"name": entry.name, "task_id": None if entry.task is None else str(entry.task.id)}
-    if entry.schedule is not None:
-        shown |= {
-            "schedule": entry.schedule.to_json(),
-            "description": entry.words,
-            "timezone": entry.timezone,
-            "next_fire_times": [representations.moment(at) for at in entry.next_times],
-            "clock_changes": entry.clock_changes,
-            "jitter": wording.jitter_words(entry),
-            "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in entry.changes],
-        }
-    return shown
+def _entry(entry: Imported) -> dict[str, Any]:
+    """What became of it; one that is refused has a problem and nothing else."""
+    schedule = entry.schedule
+    return {
+        "outcome": entry.outcome,
+        "problem": entry.problem,
+        "name": entry.name,
+        "task_id": None if entry.task is None else str(entry.task.id),
+        "schedule": None if schedule is None else schedule.to_json(),
+        "description": entry.words,
+        "next_fire_times": [representations.moment(at) for at in entry.next_times],
+        "clock_changes": entry.clock_changes,
+        "jitter": None if schedule is None else wording.jitter_words(entry),
+        "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in entry.changes],
+    }

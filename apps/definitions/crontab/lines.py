@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 USER, SYSTEM = "user", "system"
 """The two forms: a system crontab (/etc/crontab, /etc/cron.d/*) has the user between times and command."""
+KINDS = ("blank", "comment", "variable", "entry", "refused")
 
 
 @dataclass(frozen=True)
