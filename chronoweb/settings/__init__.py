@@ -61,6 +61,7 @@ INSTALLED_APPS = [
     "apps.api",
     "apps.console",
     "apps.quickstart",
+    "apps.ctl",
 ]
 
 MIDDLEWARE = [
