@@ -11,9 +11,10 @@ http = get_asgi_application()  # loads the apps, which the routing imports
 
 from apps.console.origin import SameOrigin  # noqa: E402  needs the loaded apps
 from apps.console.routing import websocket_urlpatterns  # noqa: E402  likewise
-from chronoweb.runtime import access_log, checks  # noqa: E402  likewise
+from chronoweb.runtime import access_log, checks, web_connections  # noqa: E402  likewise
 
 access_log.install()
+web_connections.share()
 checks.refuse_to_serve()
 
 application = ProtocolTypeRouter(
