@@ -117,6 +117,7 @@ class Config:
     kafka_partitions: int = _number(16, 1, 1000, "partitions of each topic that is made: at least the most workers")
 
     # API
+    web_threads: int = _number(8, 1, 500, "requests that a web process works on at once")
     web_database_connections: int = _number(12, 1, 1000, "most connections to PostgreSQL of a web process's requests")
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")
