@@ -227,6 +227,39 @@ def test_dead_letters(ctl: Ctl) -> None:
     assert not DeadLetter.objects.filter(tenant=ctl.api.tenant).exists()
 
 
+def test_many_dead_letters_at_once() -> None:
+    """What is sent; the server's side of it is tested with the server."""
+    sent: list[tuple[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"items": [{"id": ID}], "next_cursor": None})
+        sent.append((request.url.path, json.loads(request.read())))
+        told = {"matching": 3, "id": ID, "total": 3, "per_second": 5}
+        return httpx.Response(202, json=told)
+
+    def run(*words: str, ends: Exit = Exit.DONE) -> str:
+        out, err = io.StringIO(), io.StringIO()
+        environment = {URL_VARIABLE: "http://localhost", KEY_VARIABLE: KEY}
+        assert main(words, environment=environment, out=out, err=err, transport=_Answers(answer)) == ends
+        return out.getvalue() + err.getvalue()
+
+    assert "say --all" in run("dlq", "retry-all", ends=Exit.USAGE)
+    assert "3 would run again" in run("dlq", "retry-all", "--dry-run")
+    run("dlq", "retry-all", "--task", "a", "--since", "2026-01-01T00:00:00Z", "--rate", "5", "--from-start")
+    assert "3 run again, 5 a second" in run("dlq", "retry-all", "--all")
+    run("dlq", "stop", ID)
+    assert sent == [
+        ("/api/v1/admin/dlq/retry-all", {"dry_run": True}),
+        (
+            "/api/v1/admin/dlq/retry-all",
+            {"task_id": ID, "since": "2026-01-01T00:00:00Z", "per_second": 5, "from_start": True},
+        ),
+        ("/api/v1/admin/dlq/retry-all", {}),
+        (f"/api/v1/admin/dlq/replays/{ID}/stop", {}),
+    ]
+
+
 def test_workers_and_who(ctl: Ctl) -> None:
     assert ctl("workers").split()[:2] == ["ID", "STATE"]
     assert ctl.json("workers") == []

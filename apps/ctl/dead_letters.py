@@ -4,6 +4,7 @@ from argparse import Namespace
 from typing import Any
 
 from apps.ctl.client import Client
+from apps.ctl.errors import usage
 from apps.ctl.output import Output
 
 COLUMNS = {
@@ -13,6 +14,16 @@ COLUMNS = {
     "ATTEMPTS": "attempt",
     "ERROR": "error.type",
     "MESSAGE": "error.message",
+    "FINGERPRINT": "fingerprint",
+}
+REPLAY_COLUMNS = {
+    "ID": "id",
+    "STATE": "state",
+    "TOTAL": "total",
+    "REPLAYED": "replayed",
+    "LEFT OUT": "left_out",
+    "BEGAN": "created_at",
+    "BY": "created_by",
 }
 
 
@@ -30,12 +41,30 @@ def retry(client: Client, options: Namespace, output: Output) -> None:
 
 
 def retry_all(client: Client, options: Namespace, output: Output) -> None:
-    """Those that the filter finds; nothing given is everything, and must be asked for by --all."""
+    """Those that the filter finds. Without a filter that is everything, and must be asked for by --all."""
     wanted = {name: value for name, value in _filter(client, options).items() if value is not None}
-    body: dict[str, Any] = {"filter": wanted, "dry_run": options.dry_run}
-    if options.rate is not None:
-        body["rate"] = options.rate
-    output.one(client.post("/admin/dlq/retry-all", body))
+    if not wanted and not (options.all or options.dry_run):
+        raise usage(
+            "this would run every dead letter again: name --task, --fingerprint, --since, --until, or say --all"
+        )
+    terms = {"per_second": options.rate, "from_start": options.from_start or None, "dry_run": options.dry_run or None}
+    body = {**wanted, **{name: value for name, value in terms.items() if value is not None}}
+    found = client.post("/admin/dlq/retry-all", body)
+    if output.format != "table":
+        output.value(found)
+    elif options.dry_run:
+        output.say(f"{found['matching']} would run again; nothing was done")
+    else:
+        pace = f"{found['per_second']} a second"
+        output.say(f"{found['id']}: {found['total']} run again, {pace}; ctl dlq replays shows how far it is")
+
+
+def replays(client: Client, options: Namespace, output: Output) -> None:
+    output.items(client.pages("/admin/dlq/replays", limit=options.limit), REPLAY_COLUMNS)
+
+
+def stop(client: Client, options: Namespace, output: Output) -> None:
+    output.one(client.post(f"/admin/dlq/replays/{options.replay}/stop"))
 
 
 def discard(client: Client, options: Namespace, output: Output) -> None:
@@ -44,4 +73,10 @@ def discard(client: Client, options: Namespace, output: Output) -> None:
 
 
 def _filter(client: Client, options: Namespace) -> dict[str, Any]:
-    return {"task_id": None if options.task is None else client.find("tasks", options.task)}
+    task = None if options.task is None else client.find("tasks", options.task)
+    return {
+        "task_id": task,
+        "fingerprint": options.fingerprint,
+        "since": options.since,
+        "until": options.until,
+    }
