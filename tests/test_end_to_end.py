@@ -59,6 +59,8 @@ class Installation:
     connection: psycopg.Connection
     principal: Principal
     prefix: str
+    shop: Path
+    """Where receivers of the project's signals, on the worker, write what they hear."""
 
     def now(self) -> datetime:
         row = self.connection.execute("SELECT clock_timestamp()").fetchone()
@@ -97,15 +99,8 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def shop_folder() -> Iterator[Path]:
-    """Where receivers of the project's signals, on the worker, write what they hear."""
-    with tempfile.TemporaryDirectory(prefix="chronoweb-shop-") as made:
-        yield Path(made)
-
-
-@pytest.fixture(scope="module")
 def installation(
-    services: ServiceAddresses, template_database: str, django_db_blocker: DjangoDbBlocker, shop_folder: Path
+    services: ServiceAddresses, template_database: str, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[Installation]:
     ports = {daemon: free_port() for daemon in DAEMONS}
     prefix = f"e2e-{time.monotonic_ns()}:"
@@ -120,13 +115,13 @@ def installation(
             Path(folder),
             DJANGO_SETTINGS_MODULE="tests.shop.settings",
             SHOP_TENANT=(principal := make_principal()).tenant_slug,
-            SHOP_FOLDER=str(shop_folder),
+            SHOP_FOLDER=folder,
         ) as daemons,
         psycopg.connect(url, autocommit=True) as connection,
     ):
         for daemon in DAEMONS:
             daemons.start(daemon, daemon, "--health-port", str(ports[daemon]))
-        made = Installation(url, daemons, ports, connection, principal, prefix)
+        made = Installation(url, daemons, ports, connection, principal, prefix, Path(folder))
         first = made.trigger(made.task())
         eventually(lambda: status(first) is Status.COMPLETED, seconds=START_SECONDS)
         yield made
@@ -501,9 +496,7 @@ def test_a_worker_that_is_asked_to_end_under_load_burns_no_attempt(bench: scenar
 # ---- Django's Tasks framework -------------------------------------------------------------------------------------
 
 
-def test_tasks_of_a_django_project_run_on_the_workers(
-    installation: Installation, settings: Any, shop_folder: Path
-) -> None:
+def test_tasks_of_a_django_project_run_on_the_workers(installation: Installation, settings: Any) -> None:
     chosen = shop_settings.TASKS["default"]
     tenant = {"tenant": installation.principal.tenant_slug}
     settings.TASKS = {"default": {**chosen, "OPTIONS": {**chosen["OPTIONS"], **tenant}}}
@@ -538,7 +531,7 @@ def test_tasks_of_a_django_project_run_on_the_workers(
     assert no_json.errors[0].exception_class is TypeError
 
     def heard(result: Any) -> list[str]:
-        return (shop_folder / result.id).read_text().split("\n")[:-1]
+        return (installation.shop / result.id).read_text().split("\n")[:-1]
 
     assert heard(added) == ["started RUNNING", "finished SUCCESSFUL"]
     assert heard(patient) == ["started RUNNING", "started RUNNING", "finished FAILED"]
