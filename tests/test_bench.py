@@ -45,9 +45,12 @@ def test_a_small_drain_loses_nothing_and_doubles_nothing() -> None:
 class _Application(httpx.AsyncBaseTransport):
     """The application in this process, as tests/test_ctl.py has it, for a client on the event loop."""
 
+    def __init__(self) -> None:
+        self._application = Application()
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
-        return await sync_to_async(Application().handle_request)(request)
+        return await sync_to_async(self._application.handle_request)(request)
 
 
 @pytest.mark.django_db
@@ -58,13 +61,12 @@ def test_every_kind_of_request_of_the_load_is_answered() -> None:
         base = "http://localhost/api/v1"
         async with httpx.AsyncClient(base_url=base, headers=headers, transport=_Application()) as client:
             made = api_load.Load(client)
-            await made.prepare()
-            return await made.run(rate=1000, seconds=0.3)
+            await made.prepare(2)
+            return await made.each()
 
     results = async_to_sync(load)()
     assert results.errors == {}
     assert set(results.latencies) == set(api_load.MIX)
-    assert results.sent > 300
 
 
 @pytest.mark.drill

@@ -45,13 +45,18 @@ class HandClock(SystemClock):
 class Application(httpx.BaseTransport):
     """The application in this process, on the test's own connection to the database."""
 
+    def __init__(self) -> None:
+        self._client = Client()
+
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         kept = {name: value for name, value in request.headers.items() if name in ("authorization", "accept")}
         for name in ("Idempotency-Key", "If-Match", "Last-Event-ID"):
             if name in request.headers:
                 kept[name] = request.headers[name]
         path = request.url.raw_path.decode()
-        answer = Client().generic(request.method, path, request.read(), content_type="application/json", headers=kept)
+        answer = self._client.generic(
+            request.method, path, request.read(), content_type="application/json", headers=kept
+        )
         return httpx.Response(answer.status_code, headers=dict(answer.items()), content=answer.content)
 
 
@@ -140,6 +145,7 @@ def test_trigger_with_parameters(ctl: Ctl) -> None:
 
 def test_waiting_ends_as_the_execution_does(ctl: Ctl) -> None:
     task = make_task(ctl.api.principal, name="a")
+    whole = Application()
     ctl("tasks", "trigger", "a", "--wait", "0", ends=Exit.FAILED)
     assert "is still scheduled after 0 s" in ctl.err
     for status, ends in ((Status.COMPLETED, Exit.DONE), (Status.DEAD_LETTER, Exit.FAILED)):
@@ -149,7 +155,7 @@ def test_waiting_ends_as_the_execution_does(ctl: Ctl) -> None:
         def answer(request: httpx.Request, row: Execution = row) -> httpx.Response:
             if request.method == "POST":
                 return httpx.Response(202, json={"id": str(row.id)})
-            return Application().handle_request(request)
+            return whole.handle_request(request)
 
         Ctl(ctl.api, _Answers(answer))("tasks", "trigger", str(task.id), "--wait", "5", ends=ends)
 
@@ -177,12 +183,13 @@ def test_lists_go_on_over_pages(ctl: Ctl) -> None:
     for _ in range(5):
         execution(task)
     pages: list[str] = []
+    whole = Application()
 
     def count(request: httpx.Request) -> httpx.Response:
         pages.append(request.url.query.decode())
         smaller = request.url.copy_merge_params({"limit": "2"})
         inner = httpx.Request("GET", smaller, headers=request.headers)
-        return Application().handle_request(inner)
+        return whole.handle_request(inner)
 
     found = Ctl(ctl.api, _Answers(count)).json("runs", "list", "--limit", "100")
     assert len({row["id"] for row in found}) == 5
@@ -348,9 +355,10 @@ def test_answers_of_other_kinds(answer: httpx.Response, ends: Exit, said: str) -
 def test_a_lost_answer_is_asked_for_again_under_the_same_key(ctl: Ctl) -> None:
     make_task(ctl.api.principal, name="a")
     lost: list[str] = []
+    whole = Application()
 
     def lose_one(request: httpx.Request) -> httpx.Response:
-        answer = Application().handle_request(request)
+        answer = whole.handle_request(request)
         if request.method == "POST":
             answer.read()
             lost.append(request.headers["Idempotency-Key"])

@@ -72,20 +72,17 @@ class Load:
         self._number = 0
         self.results = Results()
 
-    async def prepare(self) -> None:
+    async def prepare(self, count: int = 20) -> None:
         """Tasks to read, edit and trigger, before the clock runs."""
-        for _ in range(20):
+        for _ in range(count):
             self._tasks.append((await self._create())["id"])
             self._spare.append((await self._create())["id"])
-        for _ in range(20):
+        for _ in range(count):
             await self._trigger()
             await self._trigger_later()
 
     async def run(self, *, rate: int, seconds: float) -> Results:
         """Send `rate` requests a second."""
-        acts: dict[str, Callable[[], Awaitable[object]]] = {
-            name: getattr(self, "_" + name.replace(" ", "_")) for name in MIX
-        }
         names, weights = list(MIX), list(MIX.values())
         loop = asyncio.get_running_loop()
         begin = loop.time()
@@ -94,13 +91,20 @@ class Load:
             due = begin + number / rate
             await asyncio.sleep(max(0.0, due - loop.time()))
             name = self._random.choices(names, weights)[0]
-            task = asyncio.create_task(self._timed(name, acts[name], due))
+            task = asyncio.create_task(self._timed(name, due))
             running.add(task)
             task.add_done_callback(running.discard)
         await asyncio.gather(*running)
         return self.results
 
-    async def _timed(self, name: str, act: Callable[[], Awaitable[object]], due: float) -> None:
+    async def each(self) -> Results:
+        """One of each kind, one after the other."""
+        for name in MIX:
+            await self._timed(name, asyncio.get_running_loop().time())
+        return self.results
+
+    async def _timed(self, name: str, due: float) -> None:
+        act: Callable[[], Awaitable[object]] = getattr(self, "_" + name.replace(" ", "_"))
         try:
             await act()
         except (httpx.HTTPError, AssertionError) as error:
