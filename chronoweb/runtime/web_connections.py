@@ -11,6 +11,8 @@ from chronoweb.runtime.config import config
 
 WAIT_SECONDS = 20.0
 """For a free connection; then the answer is 503."""
+LIFE_SECONDS = 60.0
+"""Of a connection: after a failover the address may lead to another server, and the old one may still answer."""
 
 
 def share() -> None:
@@ -20,5 +22,7 @@ def share() -> None:
         "min_size": 1,
         "max_size": config().web_database_connections,
         "timeout": WAIT_SECONDS,
+        "max_lifetime": LIFE_SECONDS,
+        "max_idle": LIFE_SECONDS,
     }
     settings["CONN_MAX_AGE"] = 0  # as Django demands: what a request gives back, the pool keeps
