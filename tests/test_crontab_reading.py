@@ -165,8 +165,8 @@ def test_random_values_are_drawn_once_and_lie_in_their_range() -> None:
 def test_day_of_month_or_day_of_week_unless_one_is_starred() -> None:
     def days(times: str) -> set[int]:
         schedule = Schedule.parse(planned(f"{times} x\n").document["schedule"])
-        june = {"after": datetime(2026, 5, 31, 23, tzinfo=UTC), "before": datetime(2026, 7, 1, tzinfo=UTC)}
-        return {at.day for at in occurrences(schedule, **june)}
+        after, before = datetime(2026, 5, 31, 23, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)
+        return {at.day for at in occurrences(schedule, after=after, before=before)}
 
     assert days("0 0 13 6 fri") == {5, 12, 13, 19, 26}
     assert days("0 0 */13 6 fri") == set()  # 1, 14 and 27 June 2026 are a Monday, a Sunday and a Saturday

@@ -205,7 +205,7 @@ def test_dags(ctl: Ctl, tmp_path: Path) -> None:
     assert "  + /nodes/invoice: " in dry
     assert "would become version 1; nothing was written" in dry
     assert not Dag.objects.filter(tenant=ctl.api.tenant).exists()
-    name = SHORT.get("name") or SHORT["dag"]
+    name = str(SHORT.get("name") or SHORT["dag"])
     assert f"{name}: version 1 is in force, id " in ctl("dags", "apply", "-f", file)
     assert "no difference, version 1 stays" in ctl("dags", "apply", "-f", file)
     smaller = written(tmp_path, {**SHORT, "tasks": [SHORT["tasks"][0]]})
@@ -400,7 +400,7 @@ def event(number: int, text: str) -> str:
 def test_following_goes_on_behind_the_last_line_until_the_end() -> None:
     """A connection that ends in the middle of an event, one that is refused for a moment, one that goes to the end."""
     asked: list[str | None] = []
-    answers = [
+    answers: list[httpx.Response | Exception] = [
         httpx.Response(200, text="retry: 500\n\n" + event(1, "a") + event(2, "b") + "id: 1-3\ndata: {"),
         httpx.Response(503, json={"detail": "away"}),
         httpx.ReadError("reset"),

@@ -302,6 +302,51 @@ def test_both_ways_of_the_document_examples_and_a_backfill_of_a_dag(installation
     assert len(set(nominal)) == len(nominal)
 
 
+# ---- Django's Tasks framework -------------------------------------------------------------------------------------
+
+
+def test_tasks_of_a_django_project_run_on_the_workers(installation: Installation, settings: Any) -> None:
+    chosen = shop_settings.TASKS["default"]
+    tenant = {"tenant": installation.principal.tenant_slug}
+    settings.TASKS = {"default": {**chosen, "OPTIONS": {**chosen["OPTIONS"], **tenant}}}
+    from tests.shop import tasks
+
+    enqueued: list[Any] = [
+        tasks.add.enqueue(20, b=22),
+        tasks.add_async.enqueue(20, b=22),
+        tasks.whoami.using(priority=81).enqueue("ada"),
+        tasks.buy.enqueue("tea"),
+        tasks.buy_patiently.enqueue("tea"),
+        tasks.give_up.enqueue("tea"),
+        tasks.not_json.enqueue(),
+    ]
+
+    def finished() -> bool:
+        for result in enqueued:
+            result.refresh()
+        return all(result.is_finished for result in enqueued)
+
+    eventually(finished, seconds=30)
+    added, added_async, who, bought, patient, gave_up, no_json = enqueued
+    assert (added.status, added.return_value, added.attempts) == (TaskResultStatus.SUCCESSFUL, 42, 1)
+    assert added_async.return_value == 42
+    assert who.return_value == {"name": "ada", "id": who.id, "attempt": 1, "priority": 81}
+    assert bought.enqueued_at <= bought.started_at <= bought.finished_at
+    assert bought.errors[0].exception_class is tasks.OutOfStock
+    assert "there is no tea" in bought.errors[0].traceback
+    assert (len(bought.errors), bought.attempts) == (1, 1)
+    assert (len(patient.errors), patient.attempts) == (2, 2)
+    assert (len(gave_up.errors), gave_up.attempts) == (1, 1)
+    assert no_json.errors[0].exception_class is TypeError
+
+    def heard(result: Any) -> list[str]:
+        return (installation.shop / result.id).read_text().split("\n")[:-1]
+
+    assert heard(added) == ["started RUNNING", "finished SUCCESSFUL"]
+    assert heard(patient) == ["started RUNNING", "started RUNNING", "finished FAILED"]
+    assert heard(gave_up) == ["started RUNNING", "finished FAILED"]
+
+
 # ---- attempts -----------------------------------------------------------------------------------------------------
 
 
@@ -491,48 +536,3 @@ def test_a_worker_that_is_asked_to_end_under_load_burns_no_attempt(bench: scenar
     assert set(Execution.objects.filter(task_id=bench.task.id).values_list("attempt", flat=True)) == {1}
     runs = recorded(bench.record)
     assert len(runs) == len(set(runs)), "what was given back had not run"
-
-
-# ---- Django's Tasks framework -------------------------------------------------------------------------------------
-
-
-def test_tasks_of_a_django_project_run_on_the_workers(installation: Installation, settings: Any) -> None:
-    chosen = shop_settings.TASKS["default"]
-    tenant = {"tenant": installation.principal.tenant_slug}
-    settings.TASKS = {"default": {**chosen, "OPTIONS": {**chosen["OPTIONS"], **tenant}}}
-    from tests.shop import tasks
-
-    enqueued = [
-        tasks.add.enqueue(20, b=22),
-        tasks.add_async.enqueue(20, b=22),
-        tasks.whoami.using(priority=81).enqueue("ada"),
-        tasks.buy.enqueue("tea"),
-        tasks.buy_patiently.enqueue("tea"),
-        tasks.give_up.enqueue("tea"),
-        tasks.not_json.enqueue(),
-    ]
-
-    def finished() -> bool:
-        for result in enqueued:
-            result.refresh()
-        return all(result.is_finished for result in enqueued)
-
-    eventually(finished, seconds=30)
-    added, added_async, who, bought, patient, gave_up, no_json = enqueued
-    assert (added.status, added.return_value, added.attempts) == (TaskResultStatus.SUCCESSFUL, 42, 1)
-    assert added_async.return_value == 42
-    assert who.return_value == {"name": "ada", "id": who.id, "attempt": 1, "priority": 81}
-    assert bought.enqueued_at <= bought.started_at <= bought.finished_at
-    assert bought.errors[0].exception_class is tasks.OutOfStock
-    assert "there is no tea" in bought.errors[0].traceback
-    assert (len(bought.errors), bought.attempts) == (1, 1)
-    assert (len(patient.errors), patient.attempts) == (2, 2)
-    assert (len(gave_up.errors), gave_up.attempts) == (1, 1)
-    assert no_json.errors[0].exception_class is TypeError
-
-    def heard(result: Any) -> list[str]:
-        return (installation.shop / result.id).read_text().split("\n")[:-1]
-
-    assert heard(added) == ["started RUNNING", "finished SUCCESSFUL"]
-    assert heard(patient) == ["started RUNNING", "started RUNNING", "finished FAILED"]
-    assert heard(gave_up) == ["started RUNNING", "finished FAILED"]

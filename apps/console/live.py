@@ -97,14 +97,13 @@ class Hub:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def read(self, reading: Callable[[], T]) -> T:
-        """Run a database read in the hub's own thread, which keeps one connection."""
+        """Run a database read in the hub's own thread. Its connection goes back to where requests share a few."""
 
         def guarded() -> T:
             try:
                 return reading()
-            except (DatabaseError, InterfaceError):
-                connection.close()  # a broken connection is not used again
-                raise
+            finally:
+                connection.close()
 
         return await asyncio.get_running_loop().run_in_executor(self._executor, guarded)
 

@@ -1,11 +1,12 @@
 """The settings of a project that installs chronoweb's apps beside its own and names it in TASKS."""
 
 import os
+from typing import Any
 
 from chronoweb.settings import *  # noqa: F403
 from chronoweb.settings import INSTALLED_APPS as CHRONOWEBS_APPS
 
-TASKS = {
+TASKS: dict[str, dict[str, Any]] = {
     "default": {
         "BACKEND": "apps.tasks_backend.backend.ChronowebBackend",
         "QUEUES": ["default", "mail", "patient"],
