@@ -2,23 +2,26 @@
 
 import os
 
+import django
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chronoweb.settings")
-http = get_asgi_application()  # loads the apps, which the routing imports
+django.setup(set_prefix=False)  # loads the apps, which the routing imports
 
 from apps.console.origin import SameOrigin  # noqa: E402  needs the loaded apps
 from apps.console.routing import websocket_urlpatterns  # noqa: E402  likewise
-from chronoweb.runtime import access_log, checks  # noqa: E402  likewise
+from chronoweb.runtime import access_log, checks, web_connections  # noqa: E402  likewise
+from chronoweb.runtime.config import config  # noqa: E402  likewise
+from chronoweb.runtime.web_handler import ThreadedHandler  # noqa: E402  likewise
 
 access_log.install()
+web_connections.share()
 checks.refuse_to_serve()
 
 application = ProtocolTypeRouter(
     {
-        "http": http,
+        "http": ThreadedHandler(threads=config().web_threads),
         "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

@@ -107,6 +107,11 @@ def test_when_the_next_success_is_news() -> None:
         ({"type": "webhook", "url": "http://[::1]:8000/x"}, "webhook:[::1]:8000", "[::1]:8000"),
         ({"type": "python", "name": "demo.noop"}, "python:demo.noop", "demo.noop"),
         ({"type": "command", "argv": ["/bin/true", "x"]}, "command:/bin/true", "/bin/true"),
+        (
+            {"type": "command", "argv": ["/bin/sh", "-c", "backup  --all"]},
+            "command:/bin/sh -c backup --all #a3ca4ecf",
+            "/bin/sh -c backup --all #a3ca4ecf",
+        ),
         ({"type": "other"}, None, ""),
     ],
 )

@@ -16,6 +16,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from django.conf import settings
+from django_tasks import TaskResultStatus
 from pytest_django import DjangoDbBlocker
 
 from apps.definitions import backfills
@@ -33,6 +34,7 @@ from apps.quickstart.bench.handlers import recorded
 from apps.quickstart.services import ServiceAddresses
 from apps.tenants.principal import Principal
 from tests.factories import make_principal
+from tests.shop import settings as shop_settings
 from tests.stack import Ledger, Processes, cloned, django_uses, processes
 from tests.waiting import eventually
 
@@ -51,6 +53,8 @@ class Installation:
     connection: psycopg.Connection
     principal: Principal
     prefix: str
+    shop: Path
+    """Where receivers of the project's signals, on the worker, write what they hear."""
 
     def now(self) -> datetime:
         row = self.connection.execute("SELECT clock_timestamp()").fetchone()
@@ -98,12 +102,20 @@ def installation(
         tempfile.TemporaryDirectory(prefix="chronoweb-end-to-end-") as folder,
         cloned(services, template_database) as url,
         django_uses(url, django_db_blocker),
-        processes(url, services, prefix, Path(folder)) as daemons,
+        processes(
+            url,
+            services,
+            prefix,
+            Path(folder),
+            DJANGO_SETTINGS_MODULE="tests.shop.settings",
+            SHOP_TENANT=(principal := make_principal()).tenant_slug,
+            SHOP_FOLDER=folder,
+        ) as daemons,
         psycopg.connect(url, autocommit=True) as connection,
     ):
         for daemon in DAEMONS:
             daemons.start(daemon, daemon, "--health-port", str(ports[daemon]))
-        made = Installation(url, daemons, ports, connection, make_principal(), prefix)
+        made = Installation(url, daemons, ports, connection, principal, prefix, Path(folder))
         first = made.trigger(made.task())
         eventually(lambda: status(first) is Status.COMPLETED, seconds=START_SECONDS)
         yield made
@@ -227,6 +239,51 @@ def test_both_ways_of_the_document_examples_and_a_backfill_of_a_dag(installation
     assert sorted(run.nominal_at.second for run in filled if run.nominal_at) == [0, 2, 4, 6, 8]
     nominal = list(scheduled.values_list("nominal_at", flat=True))
     assert len(set(nominal)) == len(nominal)
+
+
+# ---- Django's Tasks framework -------------------------------------------------------------------------------------
+
+
+def test_tasks_of_a_django_project_run_on_the_workers(installation: Installation, settings: Any) -> None:
+    chosen = shop_settings.TASKS["default"]
+    tenant = {"tenant": installation.principal.tenant_slug}
+    settings.TASKS = {"default": {**chosen, "OPTIONS": {**chosen["OPTIONS"], **tenant}}}
+    from tests.shop import tasks
+
+    enqueued: list[Any] = [
+        tasks.add.enqueue(20, b=22),
+        tasks.add_async.enqueue(20, b=22),
+        tasks.whoami.using(priority=81).enqueue("ada"),
+        tasks.buy.enqueue("tea"),
+        tasks.buy_patiently.enqueue("tea"),
+        tasks.give_up.enqueue("tea"),
+        tasks.not_json.enqueue(),
+    ]
+
+    def finished() -> bool:
+        for result in enqueued:
+            result.refresh()
+        return all(result.is_finished for result in enqueued)
+
+    eventually(finished, seconds=30)
+    added, added_async, who, bought, patient, gave_up, no_json = enqueued
+    assert (added.status, added.return_value, added.attempts) == (TaskResultStatus.SUCCESSFUL, 42, 1)
+    assert added_async.return_value == 42
+    assert who.return_value == {"name": "ada", "id": who.id, "attempt": 1, "priority": 81}
+    assert bought.enqueued_at <= bought.started_at <= bought.finished_at
+    assert bought.errors[0].exception_class is tasks.OutOfStock
+    assert "there is no tea" in bought.errors[0].traceback
+    assert (len(bought.errors), bought.attempts) == (1, 1)
+    assert (len(patient.errors), patient.attempts) == (2, 2)
+    assert (len(gave_up.errors), gave_up.attempts) == (1, 1)
+    assert no_json.errors[0].exception_class is TypeError
+
+    def heard(result: Any) -> list[str]:
+        return (installation.shop / result.id).read_text().split("\n")[:-1]
+
+    assert heard(added) == ["started RUNNING", "finished SUCCESSFUL"]
+    assert heard(patient) == ["started RUNNING", "started RUNNING", "finished FAILED"]
+    assert heard(gave_up) == ["started RUNNING", "finished FAILED"]
 
 
 # ---- attempts -----------------------------------------------------------------------------------------------------

@@ -38,6 +38,13 @@ def test_success(runner: Watched) -> None:
     assert json.loads(result.result_json or b"") == {"exit_code": 0, "stdout": "out\n", "stderr": "err\n"}
 
 
+def test_standard_input(runner: Watched) -> None:
+    cat = {"type": "command", "argv": ["cat"], "environment": {}}
+    for given in (None, "", "two\nlines $(id)\n", "x" * 65_000):
+        (result,) = runner.run(assignment({**cat, "stdin": given}, timeout=30.0))
+        assert json.loads(result.result_json or b"")["stdout"] == (given or "")
+
+
 def test_arguments_and_parameters_stay_literal(runner: Watched) -> None:
     given = command(PYTHON, "-c", SHOW, *NASTY, environment={"GIVEN": "$HOME; id"}, p="$(id)\n; id")
     (result,) = runner.run(given)

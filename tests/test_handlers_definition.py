@@ -47,6 +47,10 @@ def refusal(data: Any) -> list[tuple[str, str]]:
             {"type": "command", "argv": ["echo", "; id", "$(id)", "-x", ""], "environment": {}},
         ),
         (
+            {"type": "command", "argv": ["a"], "stdin": "b\n"},
+            {"type": "command", "argv": ["a"], "environment": {}, "stdin": "b\n"},
+        ),
+        (
             {"type": "command", "argv": ["a"], "limits": {"memory": "1Gi", "cpu_seconds": 60}},
             {"type": "command", "argv": ["a"], "environment": {}, "limits": {"memory": "1Gi", "cpu_seconds": 60}},
         ),
@@ -108,6 +112,8 @@ def test_accepted(given: dict[str, Any], stored: dict[str, Any]) -> None:
         ({"type": "command", "argv": "rm -rf /"}, ["/argv"], "shell is never used"),
         ({"type": "command", "argv": []}, ["/argv"], "1 to 256"),
         ({"type": "command", "argv": [""]}, ["/argv/0"], "no program"),
+        ({"type": "command", "argv": ["a"], "stdin": 1}, ["/stdin"], "text"),
+        ({"type": "command", "argv": ["a"], "stdin": "a\0"}, ["/stdin"], "NUL"),
         ({"type": "command", "argv": ["a", 1, "b\0"]}, ["/argv/1", "/argv/2"], "NUL"),
         ({"type": "command", "argv": ["a"], "environment": {"A=B": "x"}}, ["/environment/A=B"], "variable name"),
         ({"type": "command", "argv": ["a"], "environment": {"A": 1}}, ["/environment/A"], "text"),

@@ -1,8 +1,7 @@
 """What viewers of one thing are sent: read once a process, however many look.
 
 A hub lives while somebody looks. It hears its tenant's feed, reads what changed at most every 250 ms, and looks by
-itself now and then: what the feed lost is made good then. Hubs of one process share a few threads, hence a few
-connections, and the hubs of one tenant share one subscription.
+itself now and then: what the feed lost is made good then. Hubs of one process share a few threads, and the hubs of one tenant share one subscription.
 """
 
 import asyncio
@@ -96,14 +95,13 @@ class Hub(Generic[U]):
         self._look_now = self._look_now or (left_out and self.source.minds_gaps)
 
     async def read(self, reading: Callable[[], T]) -> T:
-        """Run a database read in the hub's thread, which keeps one connection."""
+        """Run a database read in the hub's thread. Its connection goes back to where requests share a few."""
 
         def guarded() -> T:
             try:
                 return reading()
-            except (DatabaseError, InterfaceError):
-                connection.close()  # a broken connection is not used again
-                raise
+            finally:
+                connection.close()
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, guarded)
 
@@ -162,10 +160,7 @@ class _Process:
             listening.cancel()
             ending.append(_ended(listening))
         if not self.hubs:
-            # Before the first await, so that a cancelled removal leaves no connection behind; looked up in its thread,
-            # since each thread has its own.
             for thread in self._threads:
-                thread.submit(lambda: connection.close())
                 thread.shutdown(wait=False)
             _processes.pop(id(asyncio.get_running_loop()), None)
         await asyncio.gather(*ending)

@@ -4,6 +4,8 @@ A circuit belongs to what executions of one tenant share: a handler, a program, 
 in its slow start or closed follows from its two instants and the clock, so no process has to move it on.
 """
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,17 +22,22 @@ LOTS: Final = 65_536
 """An execution's lot is a number below this, from its id: who goes first in a slow start."""
 _DOUBLINGS = 32
 _KEY_CHARACTERS = 300
+_SCRIPT_CHARACTERS = 60
+_SHELL = re.compile(r"(?:ba|da|a|z|k|mk|c|tc|fi)?sh")
 
 
 def key_of(handler: Mapping[str, Any]) -> str | None:
-    """What the handler's executions share: "webhook:host:port", "python:name", "command:program", "container:image"."""
+    """What the handler's executions share: "webhook:host:port", "python:name", "command:program", "container:image".
+
+    Of a shell's own text (`sh -c TEXT`) each is a program of its own: one that fails says nothing about another.
+    """
     kind = handler.get("type")
     if kind == "webhook":
         return f"webhook:{_host(str(handler.get('url', '')))}"[:_KEY_CHARACTERS]
     if kind == "python":
         return f"python:{handler.get('name')}"[:_KEY_CHARACTERS]
     if kind == "command" and handler.get("argv"):
-        return f"command:{handler['argv'][0]}"[:_KEY_CHARACTERS]
+        return _command_key([str(word) for word in handler["argv"]])
     if kind == "container":
         return f"container:{handler.get('image')}"[:_KEY_CHARACTERS]
     return None
@@ -39,6 +46,14 @@ def key_of(handler: Mapping[str, Any]) -> str | None:
 def name_of(key: str | None) -> str:
     """A key as people read it: the host, the handler, the program."""
     return (key or "").partition(":")[2]
+
+
+def _command_key(argv: list[str]) -> str:
+    if len(argv) < 3 or argv[1] != "-c" or not _SHELL.fullmatch(argv[0].rpartition("/")[2]):
+        return f"command:{argv[0]}"[:_KEY_CHARACTERS]
+    digest = hashlib.sha256("\0".join(argv).encode("utf-8", "replace")).hexdigest()[:8]
+    shown = " ".join(argv[2].split())[:_SCRIPT_CHARACTERS]
+    return f"command:{argv[0][-_SCRIPT_CHARACTERS:]} -c {shown} #{digest}"
 
 
 def _host(url: str) -> str:

@@ -73,6 +73,11 @@ def _command() -> Mapping[str, Shape]:
     return {
         "argv": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": most, "description": "no shell is used"},
         "environment": _environment(),
+        "stdin": {
+            **_TEXT,
+            "maxLength": program_checks.TEXT_BYTES,
+            "description": "what it may read; nothing if absent",
+        },
         "limits": {"type": "object", "properties": limits, "additionalProperties": False},
     }
 

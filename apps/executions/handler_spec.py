@@ -15,7 +15,7 @@ from apps.executions.container_spec import (
     check_registry,
     check_resources,
 )
-from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, escape
+from apps.executions.program_checks import TEXT_BYTES, Found, check_argv, check_environment, check_text, escape
 from apps.executions.secret_references import check_places, check_reference, normal, tidy_url
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
@@ -142,6 +142,11 @@ def _check_wait(pointer: str, value: Any, found: Found) -> None:
         found.append(InvalidInput(pointer, value, "must be a number of seconds", f"0.1 to {LONGEST_WAIT_SECONDS}"))
 
 
+def _check_stdin(pointer: str, value: Any, found: Found) -> None:
+    if value is not None:
+        check_text(pointer, value, found)
+
+
 def _printable(text: str) -> bool:
     return all(character.isprintable() or character == "\t" for character in text)
 
@@ -162,8 +167,8 @@ TYPES: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, _Check]]] = {
     ),
     "command": (
         ("argv",),
-        {"environment": {}, "limits": None},
-        {"argv": check_argv, "environment": check_environment},
+        {"environment": {}, "stdin": None, "limits": None},
+        {"argv": check_argv, "environment": check_environment, "stdin": _check_stdin},
     ),
     "container": (
         ("image",),

@@ -44,12 +44,17 @@ def child_environment(environment: Mapping[str, str], addresses: ServiceAddresse
 
 def define(*, port: int, workers: int, logs: Path, environment: Mapping[str, str]) -> list[ManagedProcess]:
     """The web process and the daemons, for the supervisor. Each daemon answers probes on a free port of its own."""
-    web = ("-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "--no-server-name", "chronoweb.asgi:application")
-    found = [ManagedProcess("web", (sys.executable, *web), environment, logs / "web.log", WEB_GROUP)]
+    web = (sys.executable, *web_arguments(port))
+    found = [ManagedProcess("web", web, environment, logs / "web.log", WEB_GROUP)]
     for name in (*DAEMONS, *(f"worker-{number}" for number in range(1, workers + 1))):
         argv = manage(name.partition("-")[0], "--health-port", "0")
         found.append(ManagedProcess(name, argv, environment, logs / f"{name}.log", DAEMON_GROUP))
     return found
+
+
+def web_arguments(port: int) -> tuple[str, ...]:
+    """Python's arguments for the web process."""
+    return ("-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "--no-server-name", "chronoweb.asgi:application")
 
 
 def manage(*arguments: str) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ INSTALLED_APPS = [
     "apps.api",
     "apps.console",
     "apps.quickstart",
+    "apps.ctl",
 ]
 
 MIDDLEWARE = [

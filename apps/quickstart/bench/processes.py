@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
 from django.conf import settings
 
 
@@ -19,13 +20,17 @@ class Daemons:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *arguments: str) -> None:
-        """Start one, under `name`."""
+        """Start `manage.py ARGUMENTS`, under `name`."""
+        self.start_program(name, sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *arguments)
+
+    def start_program(self, name: str, *argv: str) -> None:
+        """Start a program, under `name`."""
         wrapper = Path(settings.BASE_DIR) / "apps" / "quickstart" / "exec_with_parent.py"
         with (self._logs / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "15", "--"),
-                    *(sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *arguments),
+                    *argv,
                 ],
                 env=self.environment,
                 cwd=settings.BASE_DIR,
@@ -33,6 +38,11 @@ class Daemons:
                 stdout=log,
                 stderr=log,
             )
+
+    def cpu_seconds(self, name: str) -> float:
+        """Processor time that one has used so far."""
+        used = psutil.Process(self.running[name].pid).cpu_times()
+        return float(used.user + used.system)
 
     def kill(self, name: str) -> None:
         """SIGKILL one, as a power cut would."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import psutil
 from django.conf import settings
 
-from apps.quickstart.bench import classes, dags, flood, pressure, scenarios
+from apps.quickstart.bench import api, classes, dags, flood, pressure, scenarios
 from apps.quickstart.credentials import ensure_keys
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ServiceUnavailable
@@ -85,6 +85,9 @@ def _measure(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
 def _scenario(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> Document:
     if options["scenario"] == "flood":
         return flood.flood(bench, count=options["count"], seconds=options["seconds"], say=say)
+    if options["scenario"] == "api":
+        rates = {"rate": options["rate"], "requests_per_second": options["requests"]}
+        return api.api(bench, **rates, seconds=options["seconds"], say=say)
     if options["scenario"] == "classes":
         return classes.classes(bench, count=options["count"], seconds=options["seconds"], say=say)
     if options["scenario"] == "pressure":

@@ -143,7 +143,7 @@ def drain(bench: Bench, *, count: int, kill: tuple[str, ...] = ()) -> measure.Fi
         if kill:
             _kill_in_the_middle(bench, count, kill)
         bench.wait(count, seconds=60 + count / 500)
-        return _figures(bench, "drain", count, enqueue_seconds, wal)
+        return figures(bench, "drain", count, enqueue_seconds, wal)
 
 
 def burst(bench: Bench, *, count: int, ahead_seconds: float) -> measure.Figures:
@@ -155,7 +155,7 @@ def burst(bench: Bench, *, count: int, ahead_seconds: float) -> measure.Figures:
         bench.enqueue([due] * count)
         enqueue_seconds = time.monotonic() - began
         bench.wait(count, seconds=60 + ahead_seconds + count / 500)
-        return _figures(bench, "burst", count, enqueue_seconds, wal, since_epoch=due.timestamp())
+        return figures(bench, "burst", count, enqueue_seconds, wal, since_epoch=due.timestamp())
 
 
 def steady(bench: Bench, *, rate: int, seconds: int, ahead_seconds: float) -> measure.Figures:
@@ -174,7 +174,7 @@ def steady(bench: Bench, *, rate: int, seconds: int, ahead_seconds: float) -> me
                 sent = until
             SYSTEM_CLOCK.sleep(0.05)
         bench.wait(count, seconds=30 + ahead_seconds)
-        return _figures(bench, "steady", count, spent, wal)
+        return figures(bench, "steady", count, spent, wal)
 
 
 def _kill_in_the_middle(bench: Bench, count: int, names: tuple[str, ...]) -> None:
@@ -188,7 +188,7 @@ def _kill_in_the_middle(bench: Bench, count: int, names: tuple[str, ...]) -> Non
         bench.daemons.start(f"{name}-again", name.split("-")[0])
 
 
-def _figures(
+def figures(
     bench: Bench, name: str, count: int, enqueue_seconds: float, wal: int, since_epoch: float | None = None
 ) -> measure.Figures:
     return measure.figures(

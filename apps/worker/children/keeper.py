@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from apps.worker.children.confinement import adopt_orphans, forbid_new_rights, set_limits
 from apps.worker.children.descendants import end_descendants
@@ -37,19 +37,30 @@ def start(spec: dict[str, Any], stdout: int, stderr: int, prepare: Callable[[], 
     """
     user = spec.get("user")
     identity: dict[str, Any] = {"user": user[0], "group": user[1], "extra_groups": []} if user else {}
-    process = subprocess.Popen(
-        spec["argv"],
-        cwd=spec["directory"],
-        env=spec["environment"],
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-        preexec_fn=prepare,  # safe: neither the zygote nor a keeper has threads
-        **identity,
-    )
+    with _standard_input(spec.get("stdin")) as stdin:
+        process = subprocess.Popen(
+            spec["argv"],
+            cwd=spec["directory"],
+            env=spec["environment"],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            preexec_fn=prepare,  # safe: neither the zygote nor a keeper has threads
+            **identity,
+        )
     process.returncode = 0  # else Popen reaps it when it is forgotten
     return process.pid
+
+
+def _standard_input(text: str | None) -> BinaryIO:
+    """A file to read from, in memory: unlike a pipe it needs nobody who feeds it while the program runs."""
+    if text is None:
+        return open(os.devnull, "rb")
+    file = open(os.memfd_create("chronoweb-stdin", os.MFD_CLOEXEC), "w+b", buffering=0)
+    file.write(text.encode())
+    file.seek(0)
+    return file
 
 
 def refusal(key: int, problem: Exception) -> tuple[Any, ...]:

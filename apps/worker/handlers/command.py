@@ -56,6 +56,7 @@ class CommandStarter:
                     kept=True,
                     user=user,
                     limits=self._policy.limits(assignment.handler.get("limits") or {}, user),
+                    stdin=assignment.handler.get("stdin"),
                 ),
                 log,
             )

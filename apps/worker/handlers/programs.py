@@ -106,8 +106,9 @@ class Program:
     """What to start.
 
     kept: it ends with all of its descendants, may gain no rights, and `user` (uid, gid; None: the worker's) and
-    `limits` (command_limits.effective) hold. on_death: arguments of a program to start, in the same environment,
-    if the worker dies before this one has ended.
+    `limits` (command_limits.effective) hold.
+    stdin: what it may read; None: nothing. on_death: arguments of a program to start, in the same environment, if the
+    worker dies before this one has ended.
     """
 
     argv: list[str]
@@ -117,9 +118,10 @@ class Program:
     user: tuple[int, int] | None = None
     limits: dict[str, int] = field(default_factory=dict)
     on_death: list[str] | None = None
+    stdin: str | None = None
 
     def to_json(self) -> bytes:
-        names = ("argv", "directory", "environment", "kept", "user", "limits", "on_death")
+        names = ("argv", "directory", "environment", "kept", "user", "limits", "on_death", "stdin")
         return json.dumps({name: getattr(self, name) for name in names}).encode()
 
 

@@ -83,13 +83,13 @@ def report_exception(raised: BaseException, caller_file: str) -> Report:
         return Report(int(Outcome.RELEASED), None, error)
     if misfit:
         message = f"the parameters do not fit the handler: {message}"
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"exception": f"{type(raised).__module__}.{type(raised).__qualname__}"}
     if isinstance(raised, RateLimitedError):
-        more = {"class": FailureClass.RATE_LIMITED.value}
+        more |= {"class": FailureClass.RATE_LIMITED.value}
         if raised.retry_after_seconds is not None and 0 <= raised.retry_after_seconds < 10**6:
             more["retry_after_seconds"] = float(raised.retry_after_seconds)
     elif isinstance(raised, TimeoutError):
-        more = {"class": FailureClass.TIMEOUT.value}
+        more |= {"class": FailureClass.TIMEOUT.value}
     return Report(FAILED, None, make_error(type(raised).__name__, message, permanent=permanent, trace=trace, **more))
 
 

@@ -8,6 +8,7 @@ from apps.quickstart.bench import run
 from apps.quickstart.bench.shapes import SHAPES
 from chronoweb.runtime.errors import ChronowebError
 
+SCENARIOS = ("drain", "burst", "steady", "flood", "classes", "pressure", "dag", "api")
 EPILOG = """
 Starts PostgreSQL, Valkey (and, for Kafka, a Kafka-protocol broker) in a temporary folder, and the daemons as the
 README starts them: preloader, dispatcher, watchdog and workers, each a process with its default settings. The work is
@@ -20,6 +21,7 @@ ledger and from those notes; lateness is start - run_at by the database's clock.
   flood    a backlog of --count of one tenant, and what another tenant feels of it for --seconds
   classes  a backlog of --count bulk executions of 50 ms and, for --seconds, a critical one every 200 ms; then none
   dag      --dag-runs runs of a DAG of --shape, one each --every ms: from the trigger to the last node's end
+  api      --requests a second through the web process, reads and writes mixed, while --rate executions a second run
   pressure --count entries over an hour in the hot tier, then Redis runs short of memory
 
 One JSON line a run goes to standard output, everything else to standard error.
@@ -35,10 +37,15 @@ class Command(BaseCommand):
         )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("scenario", choices=["drain", "burst", "steady", "flood", "classes", "pressure", "dag"])
+        parser.add_argument(
+            "scenario", choices=["drain", "burst", "steady", "flood", "classes", "pressure", "dag", "api"]
+        )
         parser.add_argument("--count", type=int, default=50_000, help="executions; of all but steady (%(default)s)")
-        parser.add_argument("--rate", type=int, default=500, help="executions a second of steady (%(default)s)")
-        parser.add_argument("--seconds", type=int, default=30, help="length of steady, flood and classes (%(default)s)")
+        parser.add_argument("--rate", type=int, default=500, help="executions a second, steady and api (%(default)s)")
+        parser.add_argument("--requests", type=int, default=100, help="requests a second of api (%(default)s)")
+        parser.add_argument(
+            "--seconds", type=int, default=30, help="length of steady, flood, classes and api (%(default)s)"
+        )
         parser.add_argument("--ahead", type=float, default=5.0, help="seconds enqueued ahead (%(default)s)")
         parser.add_argument("--shape", choices=sorted(SHAPES), default="diamond", help="of dag (%(default)s)")
         parser.add_argument("--width", type=int, default=1000, help="of a fan, or the length of a chain (%(default)s)")

@@ -1,0 +1,127 @@
+"""The server's API: requests, pages, and errors with their reasons."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+import httpx
+
+from apps.ctl.errors import CtlError, Exit, refused, usage
+
+TIMEOUT_SECONDS = 60.0
+TRIES = 2
+"""A POST carries a key by which the server knows it again, so what was lost on the way may be sent once more."""
+LARGEST_PAGE = 200
+
+
+class Client:
+    """One server and one key."""
+
+    def __init__(self, url: str, key: str, *, transport: httpx.BaseTransport | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise usage(f"{url!r} is no address of a server; such as https://chronoweb.example.com")
+        if not key.isascii() or not key.isprintable():
+            raise usage("the key has characters that no key has; is the file the right one?")
+        self.url = url.rstrip("/").removesuffix("/api/v1")
+        self._http = httpx.Client(
+            base_url=f"{self.url}/api/v1",
+            headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
+            timeout=TIMEOUT_SECONDS,
+            transport=transport,
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        return self.call("GET", path, parameters=parameters)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self.call("POST", path, body={} if body is None else body)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The answer's value; None where it has none. Parameters that are None are left out. Raises CtlError."""
+        sent = dict(headers or {})
+        if method == "POST":
+            sent["Idempotency-Key"] = f"ctl-{uuid4()}"
+        given = {name: value for name, value in (parameters or {}).items() if value is not None}
+        answer = self._send(method, path, body, given, sent)
+        check(answer)
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError:
+            raise CtlError(f"{self.url} answers, but not as chronoweb does: is the address right?", Exit.AWAY) from None
+
+    def pages(self, path: str, *, limit: int, **parameters: Any) -> list[Any]:
+        """Up to `limit` items of a list, page by page."""
+        return list(self._items(path, limit, parameters))
+
+    def stream(self, path: str, *, headers: Mapping[str, str], **parameters: Any) -> Any:
+        """The open answer, as a context manager; reading waits for as long as it takes."""
+        timeout = httpx.Timeout(TIMEOUT_SECONDS)
+        return self._http.stream("GET", path, headers=headers, params=parameters, timeout=timeout)
+
+    def find(self, kind: str, word: str) -> str:
+        """The id of the task or DAG (`kind`: tasks, dags) that `word` names, by its name or id."""
+        try:
+            return str(UUID(word))
+        except ValueError:
+            pass
+        found = self.get(f"/{kind}", name=word, limit=1)["items"]
+        if not found:
+            raise CtlError(f"there is none of {kind} with the name {word!r}", Exit.UNKNOWN)
+        return str(found[0]["id"])
+
+    def _items(self, path: str, limit: int, parameters: Mapping[str, Any]) -> Iterator[Any]:
+        cursor = None
+        while limit > 0:
+            page = self.get(path, limit=min(limit, LARGEST_PAGE), cursor=cursor, **parameters)
+            yield from page["items"]
+            limit -= len(page["items"])
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def _send(
+        self, method: str, path: str, body: Any, parameters: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> httpx.Response:
+        tries = TRIES if method in ("GET", "POST") else 1
+        for left in reversed(range(tries)):
+            try:
+                return self._http.request(method, path, json=body, params=parameters, headers=headers)
+            except httpx.TransportError as error:
+                if not left:
+                    raise away(self.url, error) from None
+            except (httpx.InvalidURL, UnicodeError, ValueError) as error:
+                raise usage(f"this cannot be sent: {error}") from None
+        raise AssertionError("the last try returns or raises")
+
+
+def away(url: str, error: Exception) -> CtlError:
+    return CtlError(f"{url} does not answer: {error or type(error).__name__}", Exit.AWAY)
+
+
+def check(answer: httpx.Response) -> None:
+    """Raise CtlError unless it is a success."""
+    if answer.is_success:
+        return
+    if answer.is_redirect:
+        where = answer.headers.get("Location", "elsewhere")
+        raise CtlError(f"the server sends on to {where}; name that address with --url", Exit.REFUSED)
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = {}
+    raise refused(answer.status_code, problem if isinstance(problem, dict) else {})

@@ -1,0 +1,28 @@
+"""`ctl workers` and `ctl whoami`."""
+
+from argparse import Namespace
+
+from apps.ctl.client import Client
+from apps.ctl.output import Output
+
+COLUMNS = {
+    "ID": "id",
+    "STATE": "state",
+    "ACTIVE": "active",
+    "SLOTS": "slots",
+    "LABELS": "labels",
+    "STARTED": "started_at",
+    "HEARTBEAT": "heartbeat_at",
+}
+
+
+def workers(client: Client, options: Namespace, output: Output) -> None:
+    output.items(client.get("/workers")["items"], COLUMNS)
+
+
+def whoami(client: Client, options: Namespace, output: Output) -> None:
+    found = client.get("/tenants/me")
+    if output.format == "table":
+        output.line(f"{found['role']} of {found['name']} ({found['slug']}) at {client.url}")
+    else:
+        output.value({**found, "url": client.url})

@@ -1,0 +1,1 @@
+"""A Django project's app that uses chronoweb through Django's Tasks framework."""
