@@ -1,7 +1,8 @@
 """What viewers of one thing are sent: read once a process, however many look.
 
 A hub lives while somebody looks. It hears its tenant's feed, reads what changed at most every 250 ms, and looks by
-itself now and then: what the feed lost is made good then. Hubs of one process share a few threads, and the hubs of one tenant share one subscription.
+itself now and then: what the feed lost is made good then. Hubs of one process share a few threads, and the hubs of one
+tenant share one subscription.
 """
 
 import asyncio
