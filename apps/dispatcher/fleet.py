@@ -8,6 +8,7 @@ from prometheus_client import Gauge
 
 from apps.dispatcher.credits import Credits
 from apps.dispatcher.pools import Pools
+from apps.dispatcher.tenancy import Tenancy
 from apps.dispatcher.tenant_limits import TenantLimits
 from apps.dispatcher.unroutable import Unroutable
 from apps.executions import ids, store
@@ -27,7 +28,9 @@ class Fleet:
 
     config: Config
     pools: Pools = field(default_factory=Pools)
-    limits: TenantLimits = field(default_factory=TenantLimits)
+    tenancy: Tenancy = field(default_factory=Tenancy)
+    over_rate: dict[str, int] = field(default_factory=dict)
+    """Tenants (hex) that had work due and no more of their rate at the last count, with it."""
     _routes: dict[int, frozenset[str]] = field(default_factory=dict)
     _counted_at: float = float("-inf")
     _routes_at: float = float("-inf")
@@ -36,23 +39,32 @@ class Fleet:
         self._credits = Credits(self.config.credit_floor)
         self.unroutable = Unroutable(self.config.unroutable_after_seconds)
 
-    def look(self, ledger: psycopg.Connection, states: LiveStates, held: Sequence[int], *, now: float) -> None:
-        """Count, if it is time to. held: the shards of this dispatcher; whoever has the first lets waiting work go."""
+    @property
+    def limits(self) -> TenantLimits:
+        return self.tenancy.limits
+
+    def look(self, ledger: psycopg.Connection, states: LiveStates, held: Sequence[int], *, now: float) -> bool:
+        """Count, if it is time to; whether it was. held: the shards of this dispatcher; whoever has the first lets
+        waiting work go.
+        """
         if now - self._counted_at < _COUNT_SECONDS:
-            return
+            return False
         self._counted_at = now
         share = len(held) / ids.SHARDS
         found = self._credits.count(states.read(), store.outstanding_by_worker(ledger), share=share)
-        if now - self._routes_at >= _ROUTES_SECONDS:
+        if self.pools.met_unknown_route or now - self._routes_at >= _ROUTES_SECONDS:
             self._routes, self._routes_at = store.routes(ledger), now
-        self.limits.count(store.limited_tenants(ledger), now=now, share=share)
+        self.over_rate = self.limits.over_rate()
+        self.tenancy.look(ledger, share=share, first=0 in held, now=now)
         self.unroutable.begin(now)
         self.pools = Pools(found, self._routes, self.unroutable.goes_aside, self.limits.exact())
         if 0 in held:
             self.unroutable.let_go(ledger, self.pools)
         for word, left in zip(transport.CLASSES, self.pools.totals(), strict=True):
             CREDIT.labels(word).set(left)
+        return True
 
     def forget(self) -> None:
         """Count anew at the next look."""
         self._counted_at = float("-inf")
+        self.tenancy.forget()
