@@ -5,69 +5,126 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('executions', '0009_run_nodes_go_by_labels_and_keys'),
-        ('tenants', '0005_tenant_changed_at'),
+        ("executions", "0009_run_nodes_go_by_labels_and_keys"),
+        ("tenants", "0005_tenant_changed_at"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Replay',
+            name="Replay",
             fields=[
-                ('id', models.UUIDField(primary_key=True, serialize=False)),
-                ('state', models.CharField(choices=[('running', 'Running'), ('finished', 'Finished'), ('stopped', 'Stopped')], default='running', max_length=16)),
-                ('filter', models.JSONField(default=dict, help_text='as it was asked for')),
-                ('per_second', models.IntegerField()),
-                ('from_start', models.BooleanField(default=False)),
-                ('total', models.IntegerField(help_text='dead letters that it was for')),
-                ('replayed', models.IntegerField(default=0)),
-                ('left_out', models.IntegerField(default=0, help_text='seen to by others meanwhile, or of deleted tasks')),
-                ('cursor', models.UUIDField(help_text='the last execution that it has seen to', null=True)),
-                ('created_at', models.DateTimeField()),
-                ('created_by', models.CharField(max_length=200)),
-                ('ended_at', models.DateTimeField(null=True)),
+                ("id", models.UUIDField(primary_key=True, serialize=False)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("running", "Running"), ("finished", "Finished"), ("stopped", "Stopped")],
+                        default="running",
+                        max_length=16,
+                    ),
+                ),
+                ("filter", models.JSONField(default=dict, help_text="as it was asked for")),
+                ("per_second", models.IntegerField()),
+                ("from_start", models.BooleanField(default=False)),
+                ("total", models.IntegerField(help_text="dead letters that it was for")),
+                ("replayed", models.IntegerField(default=0)),
+                (
+                    "left_out",
+                    models.IntegerField(default=0, help_text="seen to by others meanwhile, or of deleted tasks"),
+                ),
+                ("cursor", models.UUIDField(help_text="the last execution that it has seen to", null=True)),
+                ("created_at", models.DateTimeField()),
+                ("created_by", models.CharField(max_length=200)),
+                ("ended_at", models.DateTimeField(null=True)),
             ],
             options={
-                'db_table': 'replays',
+                "db_table": "replays",
             },
         ),
         migrations.CreateModel(
-            name='TenantUsage',
+            name="TenantUsage",
             fields=[
-                ('pk', models.CompositePrimaryKey('tenant_id', 'kind', 'window_start', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('kind', models.SmallIntegerField(choices=[(0, 'executions'), (1, 'compute'), (2, 'logs'), (3, 'logs_of_day')])),
-                ('window_start', models.DateTimeField()),
-                ('used', models.BigIntegerField()),
-                ('told_at', models.DateTimeField(help_text='when its owners were told that the quota is used up', null=True)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id",
+                        "kind",
+                        "window_start",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                (
+                    "kind",
+                    models.SmallIntegerField(
+                        choices=[(0, "executions"), (1, "compute"), (2, "logs"), (3, "logs_of_day")]
+                    ),
+                ),
+                ("window_start", models.DateTimeField()),
+                ("used", models.BigIntegerField()),
+                (
+                    "told_at",
+                    models.DateTimeField(help_text="when its owners were told that the quota is used up", null=True),
+                ),
             ],
             options={
-                'db_table': 'tenant_usage',
+                "db_table": "tenant_usage",
             },
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='hold',
-            field=models.SmallIntegerField(choices=[(0, 'none'), (1, 'paused'), (2, 'deleted'), (3, 'frozen'), (4, 'overlap'), (5, 'circuit'), (6, 'retry_budget'), (7, 'concurrency'), (8, 'no_worker'), (9, 'quota')], default=0),
+            model_name="execution",
+            name="hold",
+            field=models.SmallIntegerField(
+                choices=[
+                    (0, "none"),
+                    (1, "paused"),
+                    (2, "deleted"),
+                    (3, "frozen"),
+                    (4, "overlap"),
+                    (5, "circuit"),
+                    (6, "retry_budget"),
+                    (7, "concurrency"),
+                    (8, "no_worker"),
+                    (9, "quota"),
+                ],
+                default=0,
+            ),
         ),
         migrations.AlterField(
-            model_name='standinghold',
-            name='reason',
-            field=models.SmallIntegerField(choices=[(0, 'none'), (1, 'paused'), (2, 'deleted'), (3, 'frozen'), (4, 'overlap'), (5, 'circuit'), (6, 'retry_budget'), (7, 'concurrency'), (8, 'no_worker'), (9, 'quota')]),
+            model_name="standinghold",
+            name="reason",
+            field=models.SmallIntegerField(
+                choices=[
+                    (0, "none"),
+                    (1, "paused"),
+                    (2, "deleted"),
+                    (3, "frozen"),
+                    (4, "overlap"),
+                    (5, "circuit"),
+                    (6, "retry_budget"),
+                    (7, "concurrency"),
+                    (8, "no_worker"),
+                    (9, "quota"),
+                ]
+            ),
         ),
         migrations.AddIndex(
-            model_name='standinghold',
-            index=models.Index(condition=models.Q(('reason__in', [3, 9])), fields=['reason'], name='holds_wide'),
+            model_name="standinghold",
+            index=models.Index(condition=models.Q(("reason__in", [3, 9])), fields=["reason"], name="holds_wide"),
         ),
         migrations.AddField(
-            model_name='replay',
-            name='tenant',
-            field=models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenants.tenant'),
+            model_name="replay",
+            name="tenant",
+            field=models.ForeignKey(
+                db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="tenants.tenant"
+            ),
         ),
         migrations.AddIndex(
-            model_name='replay',
-            index=models.Index(condition=models.Q(('state', 'running')), fields=['state'], name='replays_running'),
+            model_name="replay",
+            index=models.Index(condition=models.Q(("state", "running")), fields=["state"], name="replays_running"),
         ),
         # Each sum is updated in place, often.
         migrations.RunSQL("ALTER TABLE tenant_usage SET (fillfactor = 50)", migrations.RunSQL.noop),
