@@ -38,7 +38,7 @@ class Executions(ApiView):
         now = person_store.database_now(postgres.raw(django_connection))
         found = selectors.executions(principal(request), wanted, now=now, below=page.below, limit=page.limit + 1)
         shown = found[: page.limit]
-        items = representations.executions(shown)
+        items = representations.executions(shown, principal(request))
         return Response(page.answer(found, items, shown[-1].id if shown else None))
 
 
@@ -89,7 +89,7 @@ class DeadLetters(ApiView):
             limit=page.limit + 1,
         )
         shown = found[: page.limit]
-        executions = representations.executions([row.execution for row in shown])
+        executions = representations.executions([row.execution for row in shown], principal(request))
         items = [
             {
                 **execution,
@@ -146,4 +146,4 @@ class ReplayDeadLetter(ApiView):
 def _detail(request: Request, execution_id: UUID, *, status: int = 200) -> Response:
     row = selectors.execution(principal(request), execution_id)
     location = {"Location": f"/api/v1/executions/{execution_id}"} if status == 202 else None
-    return Response(representations.execution_detail(row), status=status, headers=location)
+    return Response(representations.execution_detail(row, principal(request)), status=status, headers=location)

@@ -246,7 +246,7 @@ class HotTier:
             pass
 
     def tell_over_rate(self, tenants: Mapping[str, int]) -> None:
-        """Say which tenants (hex) have work due and no more of their rate, with their limit: for who explains a wait."""
+        """Say which tenants (hex) have work due and no more of their rate, with it: for who explains a wait."""
         key = hot_keys.over_rate_key(self._prefix)
         now = redis_client.now_ms(self._redis)
         self._redis.hset(key, mapping={tenant: f"{now:.0f} {limit}" for tenant, limit in tenants.items()})

@@ -1,7 +1,7 @@
 """What each tenant may have dispatched: its weight, its concurrency, its rate, its executions an hour.
 
-Terms are kept from one look to the next and changed where the ledger says so; a budget is made for whoever has work due,
-when it is asked for. So tenants that have nothing due cost nothing, however many there are. Shares are split by shard.
+Terms are kept from one look to the next and changed where the ledger says so; a budget is made for whoever has work
+due, when it is asked for. So tenants that have nothing due cost nothing, however many they are. Shares go by shard.
 """
 
 from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from apps.executions.concurrency import places_of, waits_text
 from apps.executions.labels import no_worker
 from apps.executions.models import Execution, ExecutionEvent, StandingHold
 from apps.executions.quotas import Use
-from apps.executions.states import PENDING, WIDE, Hold, Status
+from apps.executions.states import ACTIVE, PENDING, WIDE, Hold, Status
 from apps.executions.store import named_sql
 from apps.explain import words
 from apps.explain.words import Code, Reason
@@ -74,6 +74,8 @@ def of(execution: Execution, evidence: Evidence) -> Reason | None:
     state = execution.state
     if state in PENDING:
         return _held(execution, evidence) or _of_tenant(execution, evidence) or _when(execution, evidence)
+    if state in ACTIVE and execution.cancel_requested_at:
+        return Reason(Code.CANCEL_REQUESTED, words.ASKED_TO_STOP)
     if state is Status.DISPATCHED:
         return Reason(Code.AWAITING_CLAIM, words.AWAITING_CLAIM)
     if state is Status.WAITING:
@@ -83,8 +85,6 @@ def of(execution: Execution, evidence: Evidence) -> Reason | None:
     if state in _SAID_BY_AN_EVENT:
         told = words.first_line(evidence.events.get(execution.id, ""))
         return Reason(_SAID_BY_AN_EVENT[state], told) if told else None
-    if execution.cancel_requested_at and state is Status.RUNNING:
-        return Reason(Code.CANCEL_REQUESTED, words.ASKED_TO_STOP)
     if execution.attempt > 1:
         return Reason(Code.RUNNING, words.attempt_lead(execution.attempt, execution.max_attempts))
     return None

@@ -14,7 +14,7 @@ _MOMENTS = frozenset({Code.RATE_LIMIT_RPS})
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """ahead: how many of its tenant, class and labels come before it, as counted; at_least: the count ended at its bound.
+    """ahead: how many of its tenant, class and labels come before it, as counted. at_least: that ended at its bound.
     turns: queues of its class that have work due, which take turns with its tenant's.
     """
 

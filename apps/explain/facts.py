@@ -1,5 +1,6 @@
 """What is known about one execution: one statement to the ledger, two round trips to Redis."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import dict_row
 
 from apps.executions import ids
 from apps.executions.labels import required_by
@@ -23,6 +23,7 @@ SHOWN = 5
 BOUND = 1001
 """Counts of who waits end here."""
 
+_JSONB = 3802
 _EVERYTHING = UUID(int=0)
 
 
@@ -146,8 +147,7 @@ def read(connection: psycopg.Connection, *, execution_id: UUID, tenant_id: UUID)
             "day_ends": day["until"],
         }
         # The parents, not the day's partitions: there may be none of that day. Their key is given, so one is read.
-        cursor = connection.cursor(row_factory=dict_row)
-        row = cursor.execute(named_sql("explain"), parameters).fetchone()
+        row = first_row(connection.execute(named_sql("explain"), parameters))
     if row is None:
         raise NotFound(f"no execution with id {execution_id}")
     return row
@@ -185,6 +185,17 @@ def facts_of(row: dict[str, Any], *, fleet: Fleet | None, line: Line | None, ove
         line=line,
         over_rate=over_rate,
     )
+
+
+def first_row(cursor: psycopg.Cursor) -> dict[str, Any] | None:
+    """The first row by column names; JSON as objects, which Django's connections leave as text."""
+    found = cursor.fetchone()
+    if found is None or cursor.description is None:
+        return None
+    return {
+        column.name: json.loads(value) if column.type_code == _JSONB and isinstance(value, str) else value
+        for column, value in zip(cursor.description, found, strict=True)
+    }
 
 
 def instant(text: str | None) -> datetime | None:

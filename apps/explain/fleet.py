@@ -34,8 +34,8 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Its place in the hot tier. ahead: of its tenant, class and labels; members: queues of its class that have work due
-    in its shard, its own included.
+    """Its place in the hot tier. ahead: of its tenant, class and labels; members: queues of its class that have work
+    due in its shard, its own included.
     """
 
     ahead: int
@@ -65,7 +65,7 @@ def look(row: dict[str, Any], *, requires: Sequence[str]) -> Sight:
 
 
 def fleet_of(states: Sequence[LiveState], *, tenant: str, requires: Sequence[str], class_index: int) -> Fleet:
-    """As dispatchers choose: a tenant's own workers, where it has some that carry the labels, are all that may. Pure."""
+    """As dispatchers choose: a tenant's own workers, if they carry the labels, are all that may. Pure."""
     able = [s for s in states if s.tenant in (None, tenant) and set(requires) <= set(s.labels)]
     able = [state for state in able if state.tenant is not None] or able
     slots = sum(state.slots[class_index] for state in able)

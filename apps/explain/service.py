@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection as django_connection
-from psycopg.rows import dict_row
 
 from apps.executions import ids
 from apps.executions.dags.states import NodeState, RunStatus
@@ -70,8 +69,7 @@ def explain_node(principal: Principal, run_id: UUID, node_id: str) -> NodeExplan
     row = None
     if scheduled is not None and "\0" not in node_id:
         parameters = {"run": run_id, "scheduled": scheduled, "tenant": principal.tenant_id, "node": node_id}
-        cursor = postgres.raw(django_connection).cursor(row_factory=dict_row)
-        row = cursor.execute(named_sql("explain_node"), parameters).fetchone()
+        row = facts.first_row(postgres.raw(django_connection).execute(named_sql("explain_node"), parameters))
     if row is None:
         raise NotFound(f"no node {node_id} in a run with id {run_id} in tenant {principal.tenant_slug}")
     state = NodeState(row["state"])

@@ -97,10 +97,8 @@ _QUOTAS = {
 }
 
 
-def quota(code: Code, used: float | None, limit: float | None) -> str:
-    """`quota: 10,000 of 10,000 executions this hour`; without figures where they are not at hand."""
-    if used is None or limit is None:
-        return f"its tenant has used up its {_QUOTAS[code].replace(' this', ' of this')}"
+def quota(code: Code, used: float, limit: float) -> str:
+    """`quota: 10,000 of 10,000 executions this hour`."""
     return f"quota: {used:,.12g} of {limit:,} {_QUOTAS[code]}"
 
 

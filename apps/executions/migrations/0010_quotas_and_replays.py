@@ -4,6 +4,18 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 
+# A partition keeps a constraint of its own when the parent's is dropped: both are replaced.
+HOLDS = """
+DO $$ DECLARE child regclass; BEGIN
+    ALTER TABLE executions DROP CONSTRAINT executions_hold_is_known;
+    FOR child IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'executions'::regclass LOOP
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS executions_hold_is_known', child);
+    END LOOP;
+    ALTER TABLE executions ADD CONSTRAINT executions_hold_is_known CHECK (hold BETWEEN 0 AND HIGHEST);
+END $$
+"""
+
+
 class Migration(migrations.Migration):
     dependencies = [
         ("executions", "0009_run_nodes_go_by_labels_and_keys"),
@@ -126,6 +138,7 @@ class Migration(migrations.Migration):
             model_name="replay",
             index=models.Index(condition=models.Q(("state", "running")), fields=["state"], name="replays_running"),
         ),
+        migrations.RunSQL(HOLDS.replace("HIGHEST", "9"), HOLDS.replace("HIGHEST", "8")),
         # Each sum is updated in place, often.
         migrations.RunSQL("ALTER TABLE tenant_usage SET (fillfactor = 50)", migrations.RunSQL.noop),
     ]

@@ -16,8 +16,11 @@ from apps.api.openapi.shapes import (
     one_of,
     or_null,
     record,
+    ref,
+    text,
 )
 from apps.executions.failover import ROLES
+from apps.executions.freezing import REASON_CHARACTERS
 from apps.executions.models import WorkerState
 from apps.executions.states import ExecutionClass
 
@@ -70,11 +73,15 @@ SCHEMAS: dict[str, Shape] = {
         }
     ),
     "Circuits": record({"items": many("Circuit", most=MOST)}),
+    "Freezing": record({"frozen": or_null("Frozen")}),
+    "Frozen": record({"reason": TEXT, "by": TEXT, "since": MOMENT}),
+    "FreezeInput": given({"reason": text(REASON_CHARACTERS, 1)}, required=["reason"]),
     "SchedulerStatus": record(
         {
+            "frozen": or_null({**ref("Frozen"), "description": "while nothing is dispatched, and why"}),
             "leases": many(
                 record({"role": TEXT, "holder": UUID, "epoch": COUNT, "acquired_at": MOMENT, "expires_at": MOMENT})
-            )
+            ),
         }
     ),
     "FailoverInput": given({"role": one_of(ROLES)}, required=["role"]),

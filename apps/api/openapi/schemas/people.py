@@ -4,7 +4,6 @@ from typing import Any
 
 from apps.api.api_keys import NAME_CHARACTERS
 from apps.api.openapi.shapes import (
-    COUNT,
     MOMENT,
     OBJECT,
     POSITIVE,
@@ -21,6 +20,7 @@ from apps.api.openapi.shapes import (
     text,
 )
 from apps.api.tokens import LONGEST
+from apps.executions.quotas import QUOTA_OF
 from apps.tenants.models import LIMITS, Role, Tier
 from apps.tenants.secret_names import NAME as SECRET_NAME
 from apps.tenants.secret_store import MOST as MOST_SECRETS
@@ -78,7 +78,19 @@ SCHEMAS: dict[str, Shape] = {
             "created_at": MOMENT,
             "role": {**_ROLE, "description": "of who asks"},
             "limits": record({name: or_null(POSITIVE) for name in LIMITS}, about="null: no limit"),
-            "use": record({name: or_null(COUNT) for name in LIMITS}, about="null: not counted"),
+            "use": record(
+                {name: or_null({"type": "number", "minimum": 0}) for name in LIMITS}, about="null: not counted"
+            ),
+            "used_up": many(
+                record(
+                    {
+                        "quota": one_of(QUOTA_OF.values()),
+                        "window_start": or_null(MOMENT),
+                        "window_end": or_null(MOMENT),
+                        "told_at": or_null({**MOMENT, "description": "when its owners were told, in the audit log"}),
+                    }
+                )
+            ),
         }
     ),
     "MemberInput": given({"username": _USERNAME, "role": {**_ROLE, "default": "viewer"}}, required=["username"]),
