@@ -126,6 +126,10 @@ def codes(**changes: Any) -> list[Code]:
         ({"status": Status.RUNNING, "worker_id": 3, "attempt": 1}, [Code.RUNNING]),
         ({"status": Status.RUNNING, "cancel_requested_at": NOW}, [Code.CANCEL_REQUESTED, Code.RUNNING]),
         ({"status": Status.DISPATCHED, "worker_id": 3}, [Code.AWAITING_CLAIM]),
+        (
+            {"status": Status.DISPATCHED, "worker_id": 3, "fleet": Fleet(1, 1, 4, 0, (4, 0))},
+            [Code.NO_FREE_SLOT, Code.AWAITING_CLAIM],
+        ),
         ({"status": Status.WAITING, "node": {"node": "sign", "message": "sure?"}}, [Code.APPROVAL]),
         ({"status": Status.COMPLETED}, [Code.COMPLETED]),
         ({"status": Status.SKIPPED, "event": {"target": 8, "reason": "overlap"}}, [Code.SKIPPED]),

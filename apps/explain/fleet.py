@@ -5,7 +5,7 @@ Both are hints that may be lost; what cannot be read is None, and the rest is to
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -24,12 +24,16 @@ _TOLD_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Live workers that may run it: how many, their slots for its class, and those that nothing is going to take."""
+    """Live workers that may run it: how many, their slots for its class, and those that nothing is going to take.
+
+    sent_to: the same (slots, free) of the worker that it was sent to.
+    """
 
     alive: int
     able: int
     slots: int
     free: int
+    sent_to: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,11 @@ def look(row: dict[str, Any], *, requires: Sequence[str]) -> Sight:
     try:
         client = _client()
         prefix = config().redis_prefix
-        states = [state for _, state in LiveStates(client, prefix).read().values()]
-        fleet = fleet_of(states, tenant=row["tenant_id"].hex, requires=requires, class_index=row["class"])
+        states = {worker: state for worker, (_, state) in LiveStates(client, prefix).read().items()}
+        class_index = row["class"]
+        fleet = fleet_of(list(states.values()), tenant=row["tenant_id"].hex, requires=requires, class_index=class_index)
+        if own := states.get(row["worker_id"]):
+            fleet = replace(fleet, sent_to=(own.slots[class_index], max(0, own.free[class_index])))
         return Sight(fleet, _line(client, prefix, row), _over_rate(client, prefix, row))
     except redis.RedisError as error:
         logger.warning("Redis is away", extra={"action": "explain.redis_away", "error": str(error)})

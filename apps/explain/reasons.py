@@ -29,7 +29,7 @@ def reasons(facts: Facts, config: Config) -> list[Reason]:
     if facts.status is Status.WAITING:
         return [*_asked_to_stop(facts), _approval(facts)]
     if facts.status is Status.DISPATCHED:
-        return [*_asked_to_stop(facts), *_standing(facts), _awaits_claim(facts, config)]
+        return [*_asked_to_stop(facts), *_standing(facts), *_full_worker(facts), _awaits_claim(facts, config)]
     found = [*_standing(facts), *_quotas(facts), *_timing(facts, config), *_shared(facts), *_circuit(facts, config)]
     found += [*_tenant_limits(facts), *_workers(facts), *_roles(facts, config)]
     return found or [Reason(Code.IN_QUEUE, words.DUE_NOW, {"class": facts.execution_class.word})]
@@ -214,6 +214,21 @@ def _workers(facts: Facts) -> Iterator[Reason]:
             "workers": fleet.able,
         }
         yield Reason(Code.NO_FREE_SLOT, words.no_free_slot(word, fleet.slots), figures)
+
+
+def _full_worker(facts: Facts) -> Iterator[Reason]:
+    """The worker that it was sent to takes it when one of its slots is free."""
+    if facts.fleet is None or facts.fleet.sent_to is None or facts.fleet.sent_to[1]:
+        return
+    word, slots = facts.execution_class.word, facts.fleet.sent_to[0]
+    figures = {
+        "class": word,
+        "slots": slots,
+        "free": 0,
+        "outstanding": facts.class_outstanding,
+        "workers": 1,
+    }
+    yield Reason(Code.NO_FREE_SLOT, words.no_free_slot(word, slots), figures)
 
 
 def _roles(facts: Facts, config: Config) -> Iterator[Reason]:

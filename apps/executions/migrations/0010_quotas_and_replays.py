@@ -3,7 +3,6 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-
 # A partition keeps a constraint of its own when the parent's is dropped: both are replaced.
 HOLDS = """
 DO $$ DECLARE child regclass; BEGIN

@@ -1,0 +1,298 @@
+"""With the real daemons: each cause that can be removed keeps an execution waiting and says so; once it is removed, the
+execution starts within a second.
+
+The suite leaves room for a busy machine and prints what it saw; the drill asserts the second.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from apps.definitions import services as definitions
+from apps.definitions.dags import making
+from apps.definitions.dags.triggering import trigger_dag
+from apps.executions import circuit_services, freezing, usage
+from apps.executions.dags import operations
+from apps.executions.dags.models import RunNode
+from apps.executions.models import CircuitBreaker, Execution, Outstanding, StandingHold, TenantUsage
+from apps.executions.quotas import UNITS, Use
+from apps.executions.states import Hold, Status
+from apps.explain import service
+from apps.explain.words import Code
+from apps.tenants.models import Tenant
+from chronoweb.runtime import postgres
+from chronoweb.runtime.config import Config
+from tests.factories import make_principal
+from tests.test_end_to_end import Installation, fresh, installation, status  # noqa: F401 - fixture
+from tests.waiting import eventually
+
+WAIT = {"type": "python", "name": "playground.wait"}
+GENEROUS_SECONDS = 5.0
+Waiting = tuple[Code, UUID, Callable[[], datetime]]
+"""The code that must be told, the execution, and what removes the cause and says when."""
+Cause = Callable[[Installation], contextlib.AbstractContextManager[Waiting]]
+
+
+@pytest.fixture(autouse=True)
+def _same_redis(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """This process looks where the daemons write."""
+    changed = Config(**{**settings.CHRONOWEB.__dict__, "redis_prefix": installation.prefix})
+    monkeypatch.setattr(settings, "CHRONOWEB", changed)
+
+
+@pytest.fixture
+def place(installation: Installation) -> Iterator[Installation]:  # noqa: F811
+    """A tenant of the test's own on the running daemons."""
+    before = installation.principal
+    installation.principal = make_principal()
+    yield installation
+    installation.principal = before
+
+
+def tenant_of(place: Installation) -> Tenant:
+    return Tenant.objects.get(id=place.principal.tenant_id)
+
+
+def limit(place: Installation, **limits: int | None) -> datetime:
+    Tenant.objects.filter(id=place.principal.tenant_id).update(**limits)
+    return place.now()
+
+
+def running(place: Installation, seconds: float = 60, **document: object) -> Execution:
+    row = place.trigger(place.task(handler=WAIT, parameters={"seconds": seconds}, **document))
+    eventually(lambda: status(row) is Status.RUNNING, seconds=20)
+    return row
+
+
+def stop(place: Installation, row: Execution) -> None:
+    Execution.objects.with_id(row.id).update(cancel_requested_at=place.now())
+    eventually(lambda: status(row) is Status.CANCELLED, seconds=20)
+
+
+# ---- causes ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def paused(place: Installation) -> Iterator[Waiting]:
+    due = place.now() + timedelta(seconds=2)
+    task = place.task(schedule={"type": "one_shot", "run_at": due.isoformat()})
+    row = eventually(lambda: Execution.objects.filter(task_id=task.id).first(), seconds=20)
+    assert row is not None
+    definitions.pause_task(principal=place.principal, task_id=task.id)
+    eventually(lambda: place.now() > due, seconds=5)
+
+    def remove() -> datetime:
+        definitions.resume_task(principal=place.principal, task_id=task.id)
+        return place.now()
+
+    yield Code.TASK_PAUSED, row.id, remove
+
+
+@contextlib.contextmanager
+def frozen(place: Installation, *, all_of_it: bool) -> Iterator[Waiting]:
+    tenant = None if all_of_it else tenant_of(place)
+    freezing.freeze(tenant=tenant, reason="maintenance", actor="test")
+    row = place.trigger(place.task())
+
+    def remove() -> datetime:
+        freezing.thaw(tenant=tenant, actor="test")
+        return place.now()
+
+    yield Code.SCHEDULER_FROZEN if all_of_it else Code.TENANT_FROZEN, row.id, remove
+
+
+@contextlib.contextmanager
+def over_quota(place: Installation, use: Use, *, window_moves: bool = False) -> Iterator[Waiting]:
+    limit(place, **{use.quota: 10})
+    usage.add(postgres.raw(connection), {(place.principal.tenant_id.bytes, int(use)): 10 * UNITS[use]})
+    row = place.trigger(place.task())
+
+    def remove() -> datetime:
+        if not window_moves:
+            return limit(place, **{use.quota: 1000})
+        sums = TenantUsage.objects.filter(tenant_id=place.principal.tenant_id, kind=use)
+        sums.update(window_start=sums.get().window_start - timedelta(hours=1))
+        return place.now()
+
+    yield Code(use.quota), row.id, remove
+    limit(place, **{use.quota: None})
+
+
+@contextlib.contextmanager
+def at_most_one(place: Installation) -> Iterator[Waiting]:
+    limit(place, max_concurrent_workers=1)
+    holder = running(place)
+    row = place.trigger(place.task())
+    yield Code.MAX_CONCURRENT_WORKERS, row.id, lambda: limit(place, max_concurrent_workers=200)
+    stop(place, holder)
+
+
+@contextlib.contextmanager
+def one_a_second(place: Installation) -> Iterator[Waiting]:
+    limit(place, rate_limit_rps=1)
+    task = place.task()
+    made = definitions.trigger_batch(principal=place.principal, task_id=task.id, items=[{}] * 30)
+    last = max(made)
+    yield Code.RATE_LIMIT_RPS, last, lambda: limit(place, rate_limit_rps=None)
+
+
+@contextlib.contextmanager
+def behind_another(place: Installation, code: Code) -> Iterator[Waiting]:
+    """Of the same task, or of the same key."""
+    terms: dict[str, object] = {"overlap_policy": "buffer_all"}
+    if code is Code.CONCURRENCY_KEY:
+        terms = {"concurrency": {"key": "one", "limit": 1}}
+    task = place.task(handler=WAIT, parameters={"seconds": 2.0}, **terms)
+    holder = place.trigger(task)
+    eventually(lambda: status(holder) is Status.RUNNING, seconds=20)
+    row = place.trigger(task)
+
+    def remove() -> datetime:
+        done = eventually(lambda: fresh(holder).finished_at, seconds=20)
+        assert done is not None
+        return done
+
+    yield code, row.id, remove
+
+
+@contextlib.contextmanager
+def open_circuit(place: Installation) -> Iterator[Waiting]:
+    now = place.now()
+    circuit = CircuitBreaker.objects.create(
+        tenant_id=place.principal.tenant_id,
+        key="python:demo.noop",
+        opened_at=now,
+        quarantine_until=now + timedelta(minutes=1),
+        slow_start_until=now + timedelta(minutes=3),
+        changed_at=now,
+    )
+    row = place.trigger(place.task())
+
+    def remove() -> datetime:
+        circuit_services.reset(principal=place.principal, circuit_id=circuit.id)
+        return place.now()
+
+    yield Code.CIRCUIT_OPEN, row.id, remove
+
+
+@contextlib.contextmanager
+def no_slot(place: Installation) -> Iterator[Waiting]:
+    """Standard work fills its own slots, and those that critical work lends."""
+    task = place.task(handler=WAIT, parameters={"seconds": 2.5})
+    made = definitions.trigger_batch(principal=place.principal, task_id=task.id, items=[{}] * 16)
+    running = Execution.objects.filter(id__in=made, status=Status.RUNNING)
+    eventually(lambda: running.exists() and running.filter(started_at__isnull=True).count() == 0, seconds=20)
+    waits = Execution.objects.filter(id__in=made, status__in=(Status.DISPATCHED, Status.PRELOADED))
+    row = waits.order_by("id").first()
+    assert row is not None
+
+    def remove() -> datetime:
+        ended = Execution.objects.filter(id__in=made, status=Status.COMPLETED).order_by("finished_at")
+        first = eventually(lambda: ended.first(), seconds=20)
+        assert first is not None
+        assert first.finished_at is not None
+        return first.finished_at
+
+    yield Code.NO_FREE_SLOT, row.id, remove
+
+
+CAUSES: dict[str, Cause] = {
+    "task_paused": paused,
+    "tenant_frozen": lambda place: frozen(place, all_of_it=False),
+    "scheduler_frozen": lambda place: frozen(place, all_of_it=True),
+    "executions_per_hour raised": lambda place: over_quota(place, Use.EXECUTIONS),
+    "executions_per_hour moved": lambda place: over_quota(place, Use.EXECUTIONS, window_moves=True),
+    "compute_minutes_per_month": lambda place: over_quota(place, Use.COMPUTE),
+    "log_storage_gb": lambda place: over_quota(place, Use.LOGS),
+    "max_concurrent_workers": at_most_one,
+    "rate_limit_rps": one_a_second,
+    "overlap": lambda place: behind_another(place, Code.OVERLAP),
+    "concurrency_key": lambda place: behind_another(place, Code.CONCURRENCY_KEY),
+    "circuit_open": open_circuit,
+    "no_free_slot": no_slot,
+}
+
+
+HOLDS = {
+    Code.TASK_PAUSED: Hold.PAUSED,
+    Code.TENANT_FROZEN: Hold.FROZEN,
+    Code.OVERLAP: Hold.OVERLAP,
+    Code.CONCURRENCY_KEY: Hold.CONCURRENCY,
+    Code.CIRCUIT_OPEN: Hold.CIRCUIT,
+}
+
+
+def is_set_aside(identity: UUID, code: Code) -> bool:
+    """Whether the dispatcher has met it, so that something must wake it: not only that it would be refused."""
+    row = Execution.objects.with_id(identity).get()
+    assert row.state in (Status.SCHEDULED, Status.PRELOADED, Status.DISPATCHED), row.state
+    return row.hold == HOLDS[code] if code in HOLDS else row.state is not Status.SCHEDULED or bool(row.hold)
+
+
+def seconds_to_start(place: Installation, cause: Cause) -> float:
+    with cause(place) as (code, identity, remove):
+        seen: set[Code] = set()
+
+        def is_told() -> bool:
+            seen.update(reason.code for reason in service.explain(place.principal, identity).reasons)
+            return code in seen
+
+        try:
+            eventually(is_told, seconds=10, every=0.01)
+        except AssertionError:
+            raise AssertionError(f"{code} was not told, but {sorted(seen)}") from None
+        eventually(lambda: is_set_aside(identity, code), seconds=10, every=0.01)
+        removed = remove()
+        begun = eventually(lambda: Execution.objects.with_id(identity).get().dispatched_at, seconds=20, every=0.01)
+        ended = eventually(lambda: Execution.objects.with_id(identity).get().started_at, seconds=20, every=0.01)
+        assert begun is not None
+        assert ended is not None
+        return (ended - removed).total_seconds()
+
+
+def test_each_cause_is_told_and_its_removal_starts_the_execution(place: Installation) -> None:
+    took = {}
+    for name, cause in CAUSES.items():
+        place.principal = make_principal()
+        took[name] = seconds_to_start(place, cause)
+    print("\n".join(f"{name}: started {seconds * 1000:.0f} ms after it was removed" for name, seconds in took.items()))
+    assert all(seconds < GENEROUS_SECONDS for seconds in took.values()), took
+    assert not StandingHold.objects.filter(reason__in=(Hold.FROZEN, Hold.QUOTA)).exists()
+    assert not Outstanding.objects.exists()
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("name", CAUSES)
+def test_removal_starts_the_execution_within_a_second(place: Installation, name: str) -> None:
+    seconds = seconds_to_start(place, CAUSES[name])
+    print(f"{name}: {seconds * 1000:.0f} ms")
+    assert seconds < 1.0
+
+
+def test_an_answer_lets_the_next_node_begin(place: Installation) -> None:
+    work = {"handler": {"type": "python", "name": "demo.noop"}}
+    nodes = [{"id": "sign", "approval": {"message": "?"}}, {"id": "then", **work, "depends_on": ["sign"]}]
+    dag = making.create_dag(principal=place.principal, data={"name": "signed", "nodes": nodes})
+    run = trigger_dag(principal=place.principal, dag_id=dag.id)
+
+    def waits() -> bool:
+        found = service.explain_node(place.principal, run, "then")
+        return [reason.code for reason in found.reasons] == [Code.OPEN_DEPENDENCIES]
+
+    eventually(waits, seconds=10)
+    operations.decide_approval(principal=place.principal, run_id=run, node_id="sign", approve=True)
+    removed = place.now()
+
+    def begun() -> datetime | None:
+        node = RunNode.objects.get(run_id=run, node_id="then")
+        return None if node.execution_id is None else Execution.objects.with_id(node.execution_id).get().started_at
+
+    started = eventually(begun, seconds=20, every=0.01)
+    assert started is not None
+    print(f"then: {(started - removed).total_seconds() * 1000:.0f} ms")
+    assert (started - removed).total_seconds() < GENEROUS_SECONDS
