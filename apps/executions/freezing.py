@@ -4,6 +4,7 @@ It is a hold that each dispatch reads, so it counts from its commit on. Leases a
 where it is, and nothing is lost.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -62,8 +63,13 @@ def thaw(*, tenant: Tenant | None, actor: str) -> None:
 def standing(tenant: Tenant | None) -> Frozen | None:
     """How it is frozen; None: it is not."""
     target = EVERYTHING if tenant is None else tenant.id
-    hold = StandingHold.objects.filter(target_id=target, reason=Hold.FROZEN).first()
-    return None if hold is None else Frozen(hold.note, hold.actor, hold.since)
+    return standing_of([target]).get(target)
+
+
+def standing_of(targets: Sequence[UUID]) -> dict[UUID, Frozen]:
+    """The same of many tenants; those that are not frozen are missing."""
+    holds = StandingHold.objects.filter(target_id__in=targets, reason=Hold.FROZEN)
+    return {hold.target_id: Frozen(hold.note, hold.actor, hold.since) for hold in holds}
 
 
 def _record(tenant: Tenant | None, act: str, actor: str, **detail: object) -> None:

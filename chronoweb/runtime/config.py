@@ -4,6 +4,7 @@ Each field of `Config` is one environment variable, `CHRONOWEB_` + the field's n
 lists them all; `read` turns the environment into a `Config`; `problems` says what is wrong with one.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from chronoweb.runtime.errors import ConfigurationError
 
 PREFIX = "CHRONOWEB_"
+_REGION_URL = re.compile(r"[a-z0-9][a-z0-9-]{0,62}=https?://[^\s/?#]+(?:/[^\s?#]*)?", re.ASCII)
 _WORDS = {
     "container_engine": ("auto", "podman", "docker", "none"),
     "container_pull": ("always", "missing", "never"),
@@ -116,6 +118,10 @@ class Config:
 
     kafka_partitions: int = _number(16, 1, 1000, "partitions of each topic that is made: at least the most workers")
 
+    # Where
+    region: str = _word("", "the region of this installation; empty: it serves tenants of every region")
+    region_urls: tuple[str, ...] = _words("where the other regions are: eu-west=https://eu.example.com, comma-separated")
+
     # API
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")
@@ -133,6 +139,12 @@ class Config:
             for name, legal in _WORDS.items()
             if getattr(self, name) not in legal
         ]
+
+    @property
+    def urls_by_region(self) -> dict[str, str]:
+        """Region → base URL, without a slash at its end."""
+        pairs = (word.partition("=") for word in self.region_urls)
+        return {region: url.rstrip("/") for region, _, url in pairs}
 
     @property
     def is_consistent(self) -> bool:
@@ -173,6 +185,11 @@ def problems(config: Config) -> list[str]:
         if low is not None and not low <= value <= high:
             found.append(f"{PREFIX}{spec.name.upper()}={value} is outside {low} to {high}")
     found += config.unknown_words
+    found += [
+        f"{PREFIX}REGION_URLS: {word!r} is not a region and its URL, such as eu-west=https://eu.example.com"
+        for word in config.region_urls
+        if not _REGION_URL.fullmatch(word)
+    ]
     if config.standard_slots_percent + config.bulk_slots_percent >= 100:
         found.append(
             f"{PREFIX}STANDARD_SLOTS_PERCENT={config.standard_slots_percent} and "

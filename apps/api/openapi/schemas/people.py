@@ -18,6 +18,7 @@ from apps.api.openapi.shapes import (
     page,
     record,
     text,
+    whole,
 )
 from apps.api.tokens import LONGEST
 from apps.executions.quotas import QUOTA_OF
@@ -25,11 +26,22 @@ from apps.tenants.models import LIMITS, Role, Tier
 from apps.tenants.secret_names import NAME as SECRET_NAME
 from apps.tenants.secret_store import MOST as MOST_SECRETS
 from apps.tenants.secret_store import VALUE_BYTES
+from apps.tenants.tenants import MOST, MOST_WEIGHT, SLUG
+from apps.tenants.tenants import NAME_CHARACTERS as TENANT_NAME_CHARACTERS
 
 _ROLE = one_of(Role.values)
 _CREDENTIAL = text(LONGEST, 1)
 _SECRET = {"type": "string", "pattern": f"^{SECRET_NAME.pattern}$"}
 _SECRET_VALUE = text(VALUE_BYTES, 1)
+_SLUG = {"type": "string", "pattern": f"^{SLUG.pattern}$", "maxLength": 63}
+_MANAGED: dict[str, Shape | str] = {
+    "slug": _SLUG,
+    "name": text(TENANT_NAME_CHARACTERS, 1),
+    "tier": one_of(Tier.values),
+    "home_region": _SLUG,
+    "weight": whole(1, MOST_WEIGHT),
+}
+_LIMITS: dict[str, Shape | str] = {name: or_null(whole(1, MOST)) for name in LIMITS}
 _USERNAME = text(150, 1)
 _KEY = record(
     {
@@ -93,6 +105,19 @@ SCHEMAS: dict[str, Shape] = {
             ),
         }
     ),
+    "ManagedTenant": record(
+        {
+            "id": UUID,
+            **_MANAGED,
+            "created_at": MOMENT,
+            "limits": record({name: or_null(POSITIVE) for name in LIMITS}, about="null: no limit"),
+            "use": record({name: {"type": "number", "minimum": 0} for name in QUOTA_OF.values()}),
+            "frozen": or_null("Frozen"),
+        }
+    ),
+    "ManagedTenantPage": page("ManagedTenant"),
+    "ManagedTenantInput": given({**_MANAGED, **_LIMITS}, required=["slug"]),
+    "ManagedTenantPatch": given({**{name: _MANAGED[name] for name in _MANAGED if name != "slug"}, **_LIMITS}),
     "MemberInput": given({"username": _USERNAME, "role": {**_ROLE, "default": "viewer"}}, required=["username"]),
     "MemberPatch": given({"role": _ROLE}, required=["role"]),
     "Member": record({"username": TEXT, "role": _ROLE, "created_at": MOMENT}),
