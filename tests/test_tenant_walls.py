@@ -27,7 +27,8 @@ from apps.definitions.dags import making
 from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Backfill, Dag
 from apps.executions import feed
-from apps.executions.models import CircuitBreaker, Execution
+from apps.executions.dead_letters import DeadLetterFilter, start_replay
+from apps.executions.models import CircuitBreaker, Execution, Replay
 from apps.executions.states import Status
 from apps.tenants import keys, secret_store
 from apps.tenants.models import ApiKey, Role, Tenant
@@ -77,11 +78,12 @@ class World:
     dag: Dag
     run: UUID
     backfill: Backfill
+    replay: Replay
 
     def marks(self) -> list[str]:
         """What must not be seen by others."""
         own = (self.tenant.id, self.tenant.slug, self.execution.id, self.execution.task_id, self.key.id)
-        ids = (*own, self.dag.id, self.run, self.backfill.id)
+        ids = (*own, self.dag.id, self.run, self.backfill.id, self.replay.id)
         return [str(mark) for mark in (*ids, self.key.prefix, self.member.username, SECRET, "of-the-others")]
 
 
@@ -108,6 +110,8 @@ FOREIGN: dict[str, Callable[[World], Any]] = {
     "run_id": lambda world: world.run,
     "node_id": lambda world: NODE,
     "backfill_id": lambda world: world.backfill.id,
+    "replay_id": lambda world: world.replay.id,
+    "tenant_id": lambda world: world.tenant.id,
 }
 """A parameter of a route → the foreign tenant's."""
 
@@ -122,7 +126,10 @@ def make_world() -> World:
     secret_store.create(principal=make_principal(tenant), name=SECRET, value="of-the-others")
     key = keys.make(tenant=tenant, name="of-the-others", role=Role.OWNER).key
     person = make_person(tenant, role=Role.OWNER)
-    return World(tenant, dead, circuit, key, person, *make_dag(make_principal(tenant)))
+    principal = make_principal(tenant)
+    wanted = DeadLetterFilter(fingerprint="of-the-others")
+    replay = start_replay(principal=principal, wanted=wanted)
+    return World(tenant, dead, circuit, key, person, *make_dag(principal), replay)
 
 
 def make_dag(principal: Principal) -> tuple[Dag, UUID, Backfill]:
@@ -266,8 +273,10 @@ def test_lists_have_nothing_of_others_whatever_is_asked_for(route: Route) -> Non
 @pytest.mark.parametrize("role", Role.values)
 def test_the_platform_is_not_a_tenants(role: str) -> None:
     own: Api = make_api(role=Role(role))
-    for path in ("/admin/scheduler", "/admin/scheduler/failover"):
-        assert own.call("get" if path.endswith("r") and "failover" not in path else "post", path).status_code == 403
+    for path in ("/admin/scheduler", "/admin/metrics", "/admin/tenants"):
+        assert own.get(path).status_code == 403, path
+    for path in ("/admin/scheduler/failover", "/admin/scheduler/freeze", "/admin/scheduler/thaw", "/admin/tenants"):
+        assert own.post(path, {}).status_code == 403, path
 
 
 @pytest.mark.parametrize("route", [route for route in WITH if not route.is_api], ids=name_of)
