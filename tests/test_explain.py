@@ -124,6 +124,15 @@ def codes(**changes: Any) -> list[Code]:
     ("changes", "wanted"),
     [
         ({"status": Status.RUNNING, "worker_id": 3, "attempt": 1}, [Code.RUNNING]),
+        (
+            {
+                "status": Status.RUNNING,
+                "dispatched_at": NOW - timedelta(seconds=3),
+                "run_at": NOW - timedelta(seconds=3),
+                "fleet": Fleet(1, 1, 4, 0, (4, 0)),
+            },
+            [Code.NO_FREE_SLOT, Code.RUNNING],
+        ),
         ({"status": Status.RUNNING, "cancel_requested_at": NOW}, [Code.CANCEL_REQUESTED, Code.RUNNING]),
         ({"status": Status.DISPATCHED, "worker_id": 3}, [Code.AWAITING_CLAIM]),
         (

@@ -1,7 +1,7 @@
 """From facts to reasons: every one that holds, each with its figures. Pure."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from apps.executions import concurrency
 from apps.executions.labels import no_worker_text
@@ -11,6 +11,7 @@ from apps.explain.facts import Facts, StandingHold
 from apps.explain.words import Code, Reason
 from chronoweb.runtime.config import Config
 
+_WRITTEN_WITHIN = timedelta(seconds=2)
 _BY_HAND = (Origin.MANUAL, Origin.RERUN)
 _RESTING = {
     Status.COMPLETED: Code.COMPLETED,
@@ -25,7 +26,7 @@ def reasons(facts: Facts, config: Config) -> list[Reason]:
     if facts.status in RESTING:
         return [_rests(facts)]
     if facts.status is Status.RUNNING:
-        return [*_asked_to_stop(facts), _runs(facts)]
+        return [*_asked_to_stop(facts), *(_full_worker(facts) if _is_claimed_ahead(facts) else ()), _runs(facts)]
     if facts.status is Status.WAITING:
         return [*_asked_to_stop(facts), _approval(facts)]
     if facts.status is Status.DISPATCHED:
@@ -50,7 +51,15 @@ def _rests(facts: Facts) -> Reason:
 
 def _runs(facts: Facts) -> Reason:
     figures = {"worker_id": facts.worker_id, "attempt": facts.attempt, "max_attempts": facts.max_attempts}
-    return Reason(Code.RUNNING, f"runs on worker-{facts.worker_id}", figures, since=facts.started_at)
+    verb = "waits in" if _is_claimed_ahead(facts) else "runs on"
+    return Reason(Code.RUNNING, f"{verb} worker-{facts.worker_id}", figures, since=facts.started_at)
+
+
+def _is_claimed_ahead(facts: Facts) -> bool:
+    """Whether its worker has claimed it and not begun it: a start that lasts is written within two seconds."""
+    if facts.started_at is not None or facts.dispatched_at is None:
+        return False
+    return facts.now - max(facts.dispatched_at, facts.run_at) > _WRITTEN_WITHIN
 
 
 def _asked_to_stop(facts: Facts) -> Iterator[Reason]:
