@@ -1,5 +1,6 @@
 """Scheduling quotas: counted where they are used, judged at once, told once a window, and the work waits meanwhile."""
 
+import time
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from apps.executions.quotas import UNITS, Use
 from apps.executions.rows import Dispatched
 from apps.executions.states import Hold, Status
 from tests.stack import Ledger
+from tests.waiting import busy
 
 
 def limit(ledger: Ledger, **limits: int | None) -> None:
@@ -174,6 +176,31 @@ def test_a_changed_limit_is_read_at_the_next_look(own_ledger: Ledger) -> None:
     limit(own_ledger, max_concurrent_workers=None)
     look(tenancy, own_ledger, 0.3)
     assert tenancy.limits.most(tenant, 0, 1) == -1
+
+
+def mean_look_ms(tenancy: Tenancy, ledger: Ledger) -> float:
+    """Once everything has been read."""
+    tenancy.forget()
+    look(tenancy, ledger, 0.0)
+    began = time.perf_counter()
+    for n in range(50):
+        look(tenancy, ledger, 0.1 + n / 10)
+    return (time.perf_counter() - began) * 1000 / 50
+
+
+def test_thousands_of_idle_tenants_cost_a_look_nothing(own_ledger: Ledger) -> None:
+    tenancy = Tenancy()
+    alone_ms = mean_look_ms(tenancy, own_ledger)
+    columns = "slug, name, tier, home_region, weight, max_concurrent_workers, rate_limit_rps, executions_per_hour"
+    own_ledger.connection.execute("ALTER TABLE tenants DISABLE TRIGGER tenants_note_change")
+    own_ledger.connection.execute(
+        f"INSERT INTO tenants (id, created_at, changed_at, {columns})"
+        " SELECT gen_random_uuid(), now(), now() - interval '1 hour', 'many-' || n, 'x', 'STANDARD', 'default', 1, 200,"
+        " 1000, 10000 FROM generate_series(1, 5000) n"
+    )
+    many_ms = mean_look_ms(tenancy, own_ledger)
+    print(f"a look: {alone_ms:.2f} ms with one tenant, {many_ms:.2f} ms with 5,000 more that are idle")
+    assert many_ms < (alone_ms + 2) * 2 * busy()
 
 
 def test_freezing_everything_is_seen_at_the_next_look(own_ledger: Ledger) -> None:

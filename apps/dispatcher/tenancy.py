@@ -23,8 +23,10 @@ from chronoweb.runtime import wakeup
 logger = logging.getLogger(__name__)
 
 _EVERYTHING = bytes(16)
-_OVERLAP_SECONDS = 10.0
+_OVERLAP_SECONDS = 3.0
 """A change may be committed so much later than its row says."""
+_ALL_SECONDS = 30.0
+"""How often all terms are read anew, whatever their rows say."""
 _HOUR_SECONDS = 0.5
 """How often what others have dispatched is read."""
 
@@ -42,6 +44,7 @@ class Tenancy:
     _of_hour: dict[bytes, int] = field(default_factory=dict)
     _hour_at: float = float("-inf")
     _looked_at: float = float("-inf")
+    _all_at: float = float("-inf")
 
     def spend(self, sent: Iterable[Dispatched]) -> None:
         """Count what was dispatched. A retry is no further execution."""
@@ -54,9 +57,9 @@ class Tenancy:
         for used in self._meter.flush(ledger):
             if used.kind == Use.EXECUTIONS:
                 self._of_hour[used.tenant_id] = used.used
-        knows = now - self._looked_at < _OVERLAP_SECONDS / 2
+        knows = now - self._looked_at < _OVERLAP_SECONDS / 2 and now - self._all_at < _ALL_SECONDS
         changed = store.tenant_terms(ledger, seconds=_OVERLAP_SECONDS if knows else None)
-        self._looked_at = now
+        self._looked_at, self._all_at = now, self._all_at if knows else now
         self.limits.know(changed)
         if first and changed:
             # Quotas may have been lowered.
@@ -68,7 +71,7 @@ class Tenancy:
 
     def forget(self) -> None:
         """Read everything anew at the next look."""
-        self._looked_at = self._hour_at = float("-inf")
+        self._looked_at = self._hour_at = self._all_at = float("-inf")
 
     def _look_at_holds(self, ledger: psycopg.Connection, *, first: bool) -> None:
         holds = store.wide_holds(ledger)
