@@ -79,4 +79,4 @@ class Thaw(PlatformView):
 
 def frozen(found: freezing.Frozen | None) -> dict[str, Any] | None:
     """Why, by whom and since when; None: it is not."""
-    return found and {"reason": found.reason, "by": found.by, "since": moment(found.since)}
+    return None if found is None else {"reason": found.reason, "by": found.by, "since": moment(found.since)}

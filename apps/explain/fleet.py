@@ -98,7 +98,7 @@ def _over_rate(client: redis.Redis, prefix: str, row: dict[str, Any]) -> int | N
     told = client.hget(hot_keys.over_rate_key(prefix), row["tenant_id"].hex)
     if told is None:
         return None
-    at, limit = (float(part) for part in told.split())  # type: ignore[union-attr]
+    at, limit = (float(part) for part in told.split())
     return int(limit) if redis_client.now_ms(client) - at < _TOLD_SECONDS * 1000 else None
 
 

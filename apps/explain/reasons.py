@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from apps.executions import concurrency
 from apps.executions.labels import no_worker_text
@@ -133,7 +134,7 @@ def _timing(facts: Facts, config: Config) -> Iterator[Reason]:
 
 def _not_yet(facts: Facts) -> Reason:
     lead = words.attempt_lead(facts.attempt + 1, facts.max_attempts)
-    figures = {"attempt": facts.attempt + 1, "max_attempts": facts.max_attempts}
+    figures: dict[str, Any] = {"attempt": facts.attempt + 1, "max_attempts": facts.max_attempts}
     if facts.hold is Hold.RETRY_BUDGET:
         lead = words.attempt_lead(facts.attempt + 1, facts.max_attempts, budget=True)
         return words.counted_down(
