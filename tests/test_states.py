@@ -128,8 +128,8 @@ def _reclaim(*, only_unclaimed: bool) -> Callable[[Ledger, bytes], Any]:
 
 def _replay_many(ledger: Ledger, identity: bytes) -> None:
     parameters = {
-        "ids": postgres.uuids([identity]),
-        "scheduled": postgres.instants([ids.milliseconds(identity) * 1000]),
+        "ids": uuids([identity]),
+        "scheduled": instants([ids.milliseconds(identity) * 1000]),
         "from_start": False,
         "actor": "test",
         "reason": "test",
