@@ -10,7 +10,7 @@ from apps.definitions.dags import making
 from apps.definitions.dags.triggering import trigger_dag
 from apps.executions import freezing, person_store, usage
 from apps.executions.dags import operations
-from apps.executions.models import RunNode
+from apps.executions.models import Execution, RunNode
 from apps.executions.quotas import Use
 from apps.executions.states import Hold, Status
 from apps.tenants.models import Tenant
@@ -68,6 +68,19 @@ def test_what_a_person_froze_is_told_with_the_reason() -> None:
     assert (told["code"], told["text"]) == ("tenant_frozen", "its tenant is frozen: unpaid")
     freezing.thaw(tenant=api.tenant, actor="key:ops")
     assert api.get(f"/executions/{row.id}").json()["reason"] is None
+
+
+@pytest.mark.parametrize("hold", [Hold.FROZEN, Hold.QUOTA])
+def test_an_edit_of_what_is_held_with_its_tenant_leaves_it_to_the_preloader(hold: Hold) -> None:
+    """A row that is edited while its tenant is held must be found once the hold is gone."""
+    api = make_api()
+    soon = factories.now() + timedelta(minutes=5)
+    task = make_task(api.principal, schedule={"type": "one_shot", "run_at": soon.isoformat()})
+    [row] = factories.materialise(task)
+    Execution.objects.with_id(row.id).update(hold=hold)
+    assert api.call("patch", f"/tasks/{task.id}", {"priority": 2}).status_code == 200
+    again = factories.reread(row)
+    assert (again.hold, again.wake_at, again.priority) == (Hold.NONE, again.run_at, 2)
 
 
 def test_a_node_says_which_parents_are_open_and_that_its_run_is_paused() -> None:
