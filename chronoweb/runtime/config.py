@@ -120,7 +120,9 @@ class Config:
 
     # Where
     region: str = _word("", "the region of this installation; empty: it serves tenants of every region")
-    region_urls: tuple[str, ...] = _words("where the other regions are: eu-west=https://eu.example.com, comma-separated")
+    region_urls: tuple[str, ...] = _words(
+        "where the other regions are: eu-west=https://eu.example.com, comma-separated"
+    )
 
     # API
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
