@@ -8,9 +8,17 @@ from itertools import pairwise
 import pytest
 
 from apps.definitions import services as definitions
+from apps.definitions.dags import making
+from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Task
-from apps.executions.models import Execution
+from apps.executions.dags import operations
+from apps.executions.dags.models import RunNode
+from apps.executions.models import Execution, StandingHold
 from apps.executions.states import ACTIVE, Hold, Outcome, Status
+from apps.explain import service
+from apps.explain.words import Code
+from tests.explain_removal import GENEROUS_SECONDS, QUICK, place, seconds_to_start  # noqa: F401 - fixture
+from tests.factories import make_principal
 from tests.test_end_to_end import Installation, fresh, installation, of_task, outcomes, status  # noqa: F401 - fixture
 from tests.waiting import eventually
 
@@ -131,3 +139,40 @@ def test_sessions_are_few_and_one_of_them_listens(installation: Installation) ->
     assert of["preloader"] <= 5, sessions
     assert sum(n for label, n in sessions.items() if label.startswith(("dispatcher", "watchdog"))) <= 8, sessions
     assert [label for label in sessions if "listen" in label] == ["preloader-listen"]
+
+
+# ---- what keeps work waiting says so, and its removal starts it (test_explain_drill.py asserts the second) ---------
+
+
+def test_each_cause_is_told_and_its_removal_starts_the_execution(place: Installation) -> None:  # noqa: F811
+    took: dict[str, float] = {}
+    for name, cause in QUICK.items():
+        place.principal = make_principal()
+        took[name] = seconds_to_start(place, cause)
+    print("\n".join(f"{name}: started {seconds * 1000:.0f} ms after it was removed" for name, seconds in took.items()))
+    assert all(seconds < GENEROUS_SECONDS for seconds in took.values()), took
+    assert not StandingHold.objects.filter(reason__in=(Hold.FROZEN, Hold.QUOTA)).exists()
+
+
+def test_an_answer_lets_the_next_node_begin(place: Installation) -> None:  # noqa: F811
+    work = {"handler": {"type": "python", "name": "demo.noop"}}
+    nodes = [{"id": "sign", "approval": {"message": "?"}}, {"id": "then", **work, "depends_on": ["sign"]}]
+    dag = making.create_dag(principal=place.principal, data={"name": "signed", "nodes": nodes})
+    run = trigger_dag(principal=place.principal, dag_id=dag.id)
+
+    def waits() -> bool:
+        found = service.explain_node(place.principal, run, "then")
+        return [reason.code for reason in found.reasons] == [Code.OPEN_DEPENDENCIES]
+
+    eventually(waits, seconds=10)
+    operations.decide_approval(principal=place.principal, run_id=run, node_id="sign", approve=True)
+    removed = place.now()
+
+    def begun() -> datetime | None:
+        node = RunNode.objects.get(run_id=run, node_id="then")
+        return None if node.execution_id is None else Execution.objects.with_id(node.execution_id).get().started_at
+
+    started = eventually(begun, seconds=20, every=0.01)
+    assert started is not None
+    print(f"then: {(started - removed).total_seconds() * 1000:.0f} ms")
+    assert (started - removed).total_seconds() < GENEROUS_SECONDS

@@ -208,9 +208,8 @@ def test_many_tenants_get_the_same(popper: Popper) -> None:
 
 def test_weights_and_concurrency_limits_bound_a_tenant(hot_tier: HotTier) -> None:
     limits = TenantLimits()
-    limits.count(
-        [TenantLimit(TENANT, 3, None, None, 0), TenantLimit(OTHER, 1, 7, None, 2)], now=time.monotonic(), share=1.0
-    )
+    limits.know([TenantLimit(TENANT, 3, None, None), TenantLimit(OTHER, 1, 7, None)])
+    limits.count({OTHER: 2}, {}, now=time.monotonic(), share=1.0)
     popper = Popper(hot_tier, limits=limits)
     owner: dict[bytes, bytes] = {}
     for tenant in (TENANT, OTHER, bytes(16)):

@@ -85,8 +85,8 @@ def test_work_waits_for_a_worker_that_may_run_it_and_goes_there(daemons: Process
         assert held is not None
         told = f"no worker has this label: {label}"
         assert (held.state, held.worker_id) == (Status.SCHEDULED, None)
-        assert representations.execution(held, running={})["reason"] == told
         evidence = reasons.gather(principal, [held], now=SYSTEM_CLOCK.now())
+        assert representations.execution(held, evidence)["reason"] == told
         chip = reasons.of(held, evidence)
         assert chip is not None
         assert chip.text == told

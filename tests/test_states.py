@@ -127,6 +127,17 @@ def _reclaim(*, only_unclaimed: bool) -> Callable[[Ledger, bytes], Any]:
     return run
 
 
+def _replay_many(ledger: Ledger, identity: bytes) -> None:
+    parameters = {
+        "ids": uuids([identity]),
+        "scheduled": instants([ids.milliseconds(identity) * 1000]),
+        "from_start": False,
+        "actor": "test",
+        "reason": "test",
+    }
+    ledger.connection.execute(store.named_sql("replay_many", ids.day(identity)), parameters)
+
+
 def _dispatch_held(reason: Hold) -> Callable[[Ledger, bytes], Any]:
     def run(ledger: Ledger, identity: bytes) -> None:
         ledger.hold(ledger.task, reason)
@@ -330,6 +341,7 @@ WAYS = {
     "dispatch": Driven("dispatch", lambda g, i: g.dispatch([i]), {S.PRELOADED: S.DISPATCHED}),
     "dispatch what is paused": Driven("dispatch", _dispatch_held(Hold.PAUSED), {S.PRELOADED: S.SCHEDULED}),
     "dispatch what is frozen": Driven("dispatch", _dispatch_held(Hold.FROZEN), {S.PRELOADED: S.SCHEDULED}),
+    "dispatch what has no quota": Driven("dispatch", _dispatch_held(Hold.QUOTA), {S.PRELOADED: S.SCHEDULED}),
     "dispatch what is deleted": Driven("dispatch", _dispatch_held(Hold.DELETED), {S.PRELOADED: S.CANCELLED}),
     "dispatch, the slot taken, skip": Driven(
         "dispatch", lambda g, i: g.dispatch([i]), {S.PRELOADED: S.SKIPPED}, rival=Overlap.SKIP
@@ -401,6 +413,7 @@ WAYS = {
     "move to skipped": Driven("move_pending", _move(S.SKIPPED), {S.SCHEDULED: S.SKIPPED, S.PRELOADED: S.SKIPPED}),
     "rewrite": Driven("rewrite_pending", _rewrite, {S.PRELOADED: S.SCHEDULED, S.CANCELLED: S.SCHEDULED}),
     "replay": Driven("replay", _act("replay", attempts=4, from_start=False), {S.DEAD_LETTER: S.SCHEDULED}),
+    "replay of many": Driven("replay_many", _replay_many, {S.DEAD_LETTER: S.SCHEDULED}),
     "discard": Driven("discard", _act("discard"), {S.DEAD_LETTER: S.CANCELLED}),
     "request_cancel": Driven("request_cancel", _act("request_cancel"), {}),
 }

@@ -2,6 +2,8 @@
 
 import os
 import threading
+import time
+from typing import Any
 
 import pytest
 import redis
@@ -22,10 +24,18 @@ A, B = b"\xaa" * 16, b"\xbb" * 16
 HELD = dict.fromkeys(range(ids.SHARDS), 1)
 
 
-def limits(*given: TenantLimit, share: float = 1.0) -> TenantLimits:
+def limits(
+    *given: TenantLimit, outstanding: dict[bytes, int] | None = None, share: float = 1.0, **more: Any
+) -> TenantLimits:
     made = TenantLimits()
-    made.count(given, now=0.0, share=share)
+    made.know(given)
+    made.count(outstanding or {}, more.get("of_hour", {}), now=0.0, share=share)
     return made
+
+
+def over_all(made: TenantLimits, tenant: bytes, places: int) -> int:
+    """What all places together get."""
+    return sum(made.most(tenant.hex(), place, places) for place in range(places))
 
 
 def sent(tenant: bytes) -> Dispatched:
@@ -48,44 +58,72 @@ def waiting(tier: HotTier, tenant: bytes) -> int:
 
 
 def test_no_limit_is_no_limit() -> None:
-    assert limits().for_shards([1, 2]) == {1: {}, 2: {}}
-    assert limits(TenantLimit(A, 3, None, None, 9)).for_shards([1]) == {1: {}}
-    assert limits(TenantLimit(A, 3, None, None, 9)).weight(A.hex()) == 3
+    assert limits().most(A.hex(), 0, 2) == NO_LIMIT
+    assert limits(TenantLimit(A, 3, None, None), outstanding={A: 9}).most(A.hex(), 0, 1) == NO_LIMIT
+    assert limits(TenantLimit(A, 3, None, None)).weight(A.hex()) == 3
     assert limits().weight(A.hex()) == 1
     assert NO_LIMIT < 0
 
 
+def test_a_limit_that_was_taken_away_is_gone() -> None:
+    made = limits(TenantLimit(A, 3, 5, None))
+    made.know([TenantLimit(A, 1, None, None)])
+    assert (made.most(A.hex(), 0, 1), made.weight(A.hex()), made.exact()) == (NO_LIMIT, 1, {})
+
+
 @pytest.mark.parametrize(("allowed", "outstanding"), [(5, 0), (5, 3), (40, 1), (3, 7)])
 def test_shards_together_get_what_concurrency_leaves(allowed: int, outstanding: int) -> None:
-    parts = limits(TenantLimit(A, 1, allowed, None, outstanding)).for_shards(list(range(16)))
-    assert sum(part[A.hex()] for part in parts.values()) == max(0, allowed - outstanding)
+    made = limits(TenantLimit(A, 1, allowed, None), outstanding={A: outstanding})
+    assert over_all(made, A, 16) == max(0, allowed - outstanding)
 
 
 def test_what_was_sent_is_counted_until_the_next_count() -> None:
-    made = limits(TenantLimit(A, 1, 2, None, 0))
+    made = limits(TenantLimit(A, 1, 2, None))
     made.spend([sent(A), sent(B)])
-    assert sum(part[A.hex()] for part in made.for_shards([0, 1]).values()) == 1
+    assert over_all(made, A, 2) == 1
 
 
 def test_a_rate_fills_up_with_time_and_never_beyond_a_second() -> None:
-    made = limits(TenantLimit(A, 1, None, 10, 0))
+    made = limits(TenantLimit(A, 1, None, 10))
     made.spend([sent(A)] * 10)
-    assert sum(part[A.hex()] for part in made.for_shards([0]).values()) == 0
-    made.count([TenantLimit(A, 1, None, 10, 0)], now=0.5, share=1.0)
-    assert sum(part[A.hex()] for part in made.for_shards([0]).values()) == 5
-    made.count([TenantLimit(A, 1, None, 10, 0)], now=60.0, share=1.0)
-    assert sum(part[A.hex()] for part in made.for_shards([0]).values()) == 10
+    assert over_all(made, A, 1) == 0
+    assert made.over_rate() == {A.hex(): 10}
+    made.count({}, {}, now=0.5, share=1.0)
+    assert over_all(made, A, 1) == 5
+    made.count({}, {}, now=60.0, share=1.0)
+    assert over_all(made, A, 1) == 10
+    assert made.over_rate() == {}
 
 
 def test_half_the_shards_get_half_the_rate() -> None:
-    made = limits(TenantLimit(A, 1, None, 10, 0), share=0.5)
-    assert sum(part[A.hex()] for part in made.for_shards(list(range(8))).values()) == 5
+    assert over_all(limits(TenantLimit(A, 1, None, 10), share=0.5), A, 8) == 5
+
+
+def test_an_hour_has_so_many_executions_and_retries_are_none() -> None:
+    made = limits(TenantLimit(A, 1, None, None, 10), of_hour={A: 7})
+    made.spend([sent(A), sent(A)._replace(again=True)])
+    assert over_all(made, A, 16) == 2
+    made.held = frozenset({A.hex()})
+    made.count({}, {A: 10}, now=0.1, share=1.0)
+    assert made.most(A.hex(), 0, 1) == NO_LIMIT, "what is held leaves the hot tier, refused"
+
+
+def test_thousands_of_tenants_that_have_nothing_due_cost_nothing() -> None:
+    """Knowing them is once; a count and a tick touch those that are asked about."""
+    many = [TenantLimit(os.urandom(16), 1, 200, 1000, 10_000) for _ in range(5000)]
+    made = limits(*many)
+    began = time.perf_counter()
+    for n in range(100):
+        made.count({}, {}, now=n / 10, share=1.0)
+        for place in range(16):
+            made.most(many[n].tenant_id.hex(), place, 16)
+    assert time.perf_counter() - began < 0.5
 
 
 def test_a_limited_tenant_stays_in_the_hot_tier_and_another_goes(tier: HotTier) -> None:
     fill(tier, A, 400)
     fill(tier, B, 100)
-    allowed = limits(TenantLimit(A, 1, 7, None, 0))
+    allowed = limits(TenantLimit(A, 1, 7, None))
     tier.pop(HELD, allowed, lead_ms=0, tick=0, limit=1000)  # learns who is due
     tier.pop(HELD, allowed, lead_ms=0, tick=1, limit=1000)
     assert waiting(tier, A) == 393
@@ -95,7 +133,7 @@ def test_a_limited_tenant_stays_in_the_hot_tier_and_another_goes(tier: HotTier) 
 def test_turns_go_by_weight(tier: HotTier) -> None:
     fill(tier, A, 800)
     fill(tier, B, 800)
-    allowed = limits(TenantLimit(A, 3, None, None, 0))
+    allowed = limits(TenantLimit(A, 3, None, None))
     tier.pop(HELD, allowed, lead_ms=0, tick=0, limit=320)
     tier.pop(HELD, allowed, lead_ms=0, tick=1, limit=320)
     gone = {tenant: 800 - waiting(tier, tenant) for tenant in (A, B)}
@@ -106,7 +144,7 @@ def test_turns_go_by_weight(tier: HotTier) -> None:
 
 
 def test_limits_below_sixteen_are_exact() -> None:
-    made = limits(TenantLimit(A, 1, 3, None, 0), TenantLimit(B, 1, 16, None, 0))
+    made = limits(TenantLimit(A, 1, 3, None), TenantLimit(B, 1, 16, None))
     assert made.exact() == {A.hex(): 3}
 
 

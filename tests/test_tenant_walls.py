@@ -28,7 +28,8 @@ from apps.definitions.dags import making
 from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Backfill, Dag
 from apps.executions import feed
-from apps.executions.models import CircuitBreaker, Execution
+from apps.executions.dead_letters import DeadLetterFilter, start_replay
+from apps.executions.models import CircuitBreaker, Execution, Replay
 from apps.executions.states import Status
 from apps.tenants import channels, keys, secret_store
 from apps.tenants.models import ApiKey, NotificationChannel, Role, Tenant
@@ -79,11 +80,12 @@ class World:
     dag: Dag
     run: UUID
     backfill: Backfill
+    replay: Replay
 
     def marks(self) -> list[str]:
         """What must not be seen by others."""
         own = (self.tenant.id, self.tenant.slug, self.execution.id, self.execution.task_id, self.key.id)
-        ids = (*own, self.channel.id, self.dag.id, self.run, self.backfill.id)
+        ids = (*own, self.channel.id, self.dag.id, self.run, self.backfill.id, self.replay.id)
         return [str(mark) for mark in (*ids, self.key.prefix, self.member.username, SECRET, "of-the-others")]
 
 
@@ -112,6 +114,8 @@ FOREIGN: dict[str, Callable[[World], Any]] = {
     "node_id": lambda world: NODE,
     "backfill_id": lambda world: world.backfill.id,
     "act": lambda world: "pause",
+    "replay_id": lambda world: world.replay.id,
+    "tenant_id": lambda world: world.tenant.id,
 }
 """A parameter of a route → the foreign tenant's."""
 
@@ -127,9 +131,11 @@ def make_world(mark: str = "of-the-others") -> World:
     secret_store.create(principal=make_principal(tenant), name=SECRET, given={"value": mark})
     key = keys.make(tenant=tenant, name=mark, role=Role.OWNER).key
     person = make_person(tenant, role=Role.OWNER)
+    principal = make_principal(tenant)
     address = {"to": [f"{mark}@example.com"]}
-    channel = channels.create(principal=make_principal(tenant), kind="email", name=mark, given=address)
-    return World(tenant, dead, circuit, key, person, channel, *make_dag(make_principal(tenant), mark))
+    channel = channels.create(principal=principal, kind="email", name=mark, given=address)
+    replay = start_replay(principal=principal, wanted=DeadLetterFilter(fingerprint=mark))
+    return World(tenant, dead, circuit, key, person, channel, *make_dag(principal, mark), replay)
 
 
 def make_dag(principal: Principal, mark: str) -> tuple[Dag, UUID, Backfill]:
@@ -335,8 +341,10 @@ def test_streams_and_exports_of_others_do_not_begin(path: str, accept: str) -> N
 @pytest.mark.parametrize("role", Role.values)
 def test_the_platform_is_not_a_tenants(role: str) -> None:
     own: Api = make_api(role=Role(role))
-    for path in ("/admin/scheduler", "/admin/scheduler/failover"):
-        assert own.call("get" if path.endswith("r") and "failover" not in path else "post", path).status_code == 403
+    for path in ("/admin/scheduler", "/admin/metrics", "/admin/tenants"):
+        assert own.get(path).status_code == 403, path
+    for path in ("/admin/scheduler/failover", "/admin/scheduler/freeze", "/admin/scheduler/thaw", "/admin/tenants"):
+        assert own.post(path, {}).status_code == 403, path
 
 
 @pytest.mark.parametrize("route", [route for route in WITH if not route.is_api], ids=name_of)

@@ -19,6 +19,7 @@ from apps.definitions import json_values
 from apps.tenants.limits import count_request
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
+from apps.tenants.regions import refuse_foreign
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs, NotFound
 from chronoweb.runtime.rate_limit import Taken
 
@@ -70,6 +71,7 @@ class ApiView(PublicView):
         super().initial(request, *args, **kwargs)
         if not isinstance(request.user, Principal):
             raise NotAuthenticated("an API key or a token is needed: Authorization: Bearer <API key or access token>")
+        refuse_foreign(request.user)
         self._taken = count_request(request.user)
         refuse_out_of_scope(request.user, request.path)
         needed = self.needed_role(request)

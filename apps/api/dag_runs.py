@@ -19,7 +19,6 @@ from apps.api.problems import query_error
 from apps.definitions.dags import selectors as definitions
 from apps.executions.dags import operations, selectors
 from apps.executions.dags.models import RUN_WORDS
-from apps.executions.selectors import running_under_keys
 from chronoweb.runtime.errors import InvalidInput
 
 MOST_EXECUTIONS = 10_000
@@ -57,16 +56,16 @@ class DagRunNode(ApiView):
         run = selectors.run(principal(request), run_id)
         node = selectors.node(run, node_id)
         rows = selectors.executions_of(run, node, limit=MOST_EXECUTIONS)
-        running = running_under_keys(rows)
+        shown = representations.executions(rows, principal(request))
         current = next((row for row in rows if row.id == node.execution_id), None)
         executions = [
             {
-                **representations.execution(row, running=running),
+                **document,
                 "generation": row.dag_generation,
                 "item": row.dag_item,
                 "counts": row.dag_generation == node.generation,
             }
-            for row in rows
+            for row, document in zip(rows, shown, strict=True)
         ]
         return Response({**shown_as.one_node(node, current), "executions": executions})
 

@@ -14,11 +14,13 @@ from apps.api.openapi.declare import documented
 from apps.api.openapi.shapes import many, text, words
 from apps.api.pagination import page_request
 from apps.executions import person_store, selectors, services
+from apps.executions.dead_letters import DeadLetterFilter
 from apps.executions.states import Status
 from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import InvalidInput
 
 FILTERS = ("task_id", "status", "since", "until")
+DEAD_LETTER_FILTERS = ("task_id", "fingerprint", "since", "until")
 
 
 class Executions(ApiView):
@@ -38,7 +40,7 @@ class Executions(ApiView):
         now = person_store.database_now(postgres.raw(django_connection))
         found = selectors.executions(principal(request), wanted, now=now, below=page.below, limit=page.limit + 1)
         shown = found[: page.limit]
-        items = representations.executions(shown)
+        items = representations.executions(shown, principal(request))
         return Response(page.answer(found, items, shown[-1].id if shown else None))
 
 
@@ -77,19 +79,27 @@ class CancelExecution(ApiView):
 
 
 class DeadLetters(ApiView):
-    query_parameters = ("task_id", "limit", "cursor")
+    """Latest scheduled first; `since` and `until` are about when they died."""
+
+    query_parameters = (*DEAD_LETTER_FILTERS, "limit", "cursor")
 
     @documented("List dead letters", gives="DeadLetterPage")
     def get(self, request: Request) -> Response:
-        page = page_request(request, filters=("task_id",))
+        page = page_request(request, filters=DEAD_LETTER_FILTERS)
+        wanted = DeadLetterFilter(
+            task_id=queries.identity(request, "task_id"),
+            fingerprint=queries.text(request, "fingerprint"),
+            since=queries.moment(request, "since"),
+            until=queries.moment(request, "until"),
+        )
         found = selectors.dead_letters(
             principal(request),
-            task_id=queries.identity(request, "task_id"),
+            wanted=wanted,
             below=page.below,
             limit=page.limit + 1,
         )
         shown = found[: page.limit]
-        executions = representations.executions([row.execution for row in shown])
+        executions = representations.executions([row.execution for row in shown], principal(request))
         items = [
             {
                 **execution,
@@ -146,4 +156,4 @@ class ReplayDeadLetter(ApiView):
 def _detail(request: Request, execution_id: UUID, *, status: int = 200) -> Response:
     row = selectors.execution(principal(request), execution_id)
     location = {"Location": f"/api/v1/executions/{execution_id}"} if status == 202 else None
-    return Response(representations.execution_detail(row), status=status, headers=location)
+    return Response(representations.execution_detail(row, principal(request)), status=status, headers=location)

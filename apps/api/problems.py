@@ -15,6 +15,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from apps.definitions.services import VersionMismatch
+from apps.tenants.regions import WrongRegion
 from chronoweb.runtime import request_id
 from chronoweb.runtime.errors import Conflict, Contradiction, InvalidInput, InvalidInputs, NotFound, ServiceUnavailable
 from chronoweb.runtime.rate_limit import TooMany
@@ -84,6 +85,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         return problem(412, "version-mismatch", str(error), **error.extra)
     if isinstance(error, Conflict):
         return problem(409, "conflict", str(error), **error.extra)
+    if isinstance(error, WrongRegion):
+        return problem(421, "wrong-region", str(error), region=error.region, base_url=error.base_url)
     if isinstance(error, NotFound | Http404):
         return problem(404, "not-found", str(error) or "no such resource")
     if isinstance(error, RequestDataTooBig):

@@ -1,6 +1,6 @@
 """How the API shows things. Times are ISO 8601 in UTC, states are words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +11,13 @@ from apps.executions import concurrency, selectors
 from apps.executions.circuit_services import circuit_of
 from apps.executions.circuits import name_of
 from apps.executions.ids import to_us
-from apps.executions.labels import no_worker
 from apps.executions.models import Attempt, CircuitBreaker, Execution, ExecutionEvent, Progress, Worker
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
+from apps.explain import chips
+from apps.explain.words import Code
 from apps.tenants.models import Role
+from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 
 def moment(value: datetime | None) -> str | None:
@@ -37,16 +40,16 @@ def task(row: Task, *, role: Role) -> dict[str, Any]:
     }
 
 
-def executions(rows: Sequence[Execution]) -> list[dict[str, Any]]:
+def executions(rows: Sequence[Execution], principal: Principal) -> list[dict[str, Any]]:
     """A page of them."""
-    running = selectors.running_under_keys(rows)
-    return [execution(row, running=running) for row in rows]
+    evidence = chips.gather(principal, rows, now=SYSTEM_CLOCK.now())
+    return [execution(row, evidence) for row in rows]
 
 
-def execution(row: Execution, *, running: Mapping[str, int]) -> dict[str, Any]:
+def execution(row: Execution, evidence: chips.Evidence) -> dict[str, Any]:
     """reason: why it is not running although it should, or why it ended as it did, where its error or hold says so.
 
-    running: selectors.running_under_keys of the rows that are shown.
+    evidence: chips.gather of the rows that are shown.
     """
     hold = Hold(row.hold)
     return {
@@ -56,7 +59,7 @@ def execution(row: Execution, *, running: Mapping[str, int]) -> dict[str, Any]:
         "task_version": row.task_version.number,
         "status": row.state.word,
         "hold": None if hold is Hold.NONE else hold.word,
-        "reason": _reason(row, hold, running),
+        "reason": _reason(row, evidence),
         "concurrency_key": None if row.concurrency_key is None else concurrency.shown(row.concurrency_key),
         "scheduled_at": moment(row.scheduled_at),
         "run_at": moment(row.run_at),
@@ -81,28 +84,18 @@ def execution(row: Execution, *, running: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _reason(row: Execution, hold: Hold, running: Mapping[str, int]) -> str | None:
-    if hold is Hold.CONCURRENCY and row.concurrency_key is not None:
-        places = concurrency.places_of(row.task_version.definition)
-        return concurrency.waits_text(row.concurrency_key, running=running[row.concurrency_key], places=places)
-    if hold is not Hold.NONE:
-        return {
-            Hold.PAUSED: "its task is paused",
-            Hold.DELETED: "its task is deleted",
-            Hold.FROZEN: "its tenant, or the installation, is frozen",
-            Hold.OVERLAP: "an earlier execution of its task still runs",
-            Hold.CIRCUIT: f"circuit open: {name_of(row.task_version.circuit_key)}",
-            Hold.NO_WORKER: no_worker(row.task_version.definition),
-            Hold.RETRY_BUDGET: "retry budget: its tenant's retries of this minute are used up",
-            Hold.CONCURRENCY: "its concurrency key has no free place",
-        }[hold]
-    if row.error is not None and row.state in (Status.RETRYING, Status.DEAD_LETTER):
+_SAID_BY_STATE = frozenset(
+    {Code.NOT_DUE, Code.IN_QUEUE, Code.AWAITING_CLAIM, Code.RUNNING, Code.CANCELLED, Code.SKIPPED}
+)
+
+
+def _reason(row: Execution, evidence: chips.Evidence) -> str | None:
+    reason = chips.of(row, evidence)
+    if reason is None or reason.code in _SAID_BY_STATE:
+        return None
+    if reason.code in (Code.RETRY_DELAY, Code.DEAD_LETTER):
         return row.error.get("message") if isinstance(row.error, dict) else None
-    if row.state is Status.WAITING:
-        return "it waits for an answer"
-    if row.cancel_requested_at is not None and row.finished_at is None:
-        return "asked to stop"
-    return None
+    return reason.text
 
 
 def worker(row: Worker, *, whole: bool) -> dict[str, Any]:
@@ -150,9 +143,9 @@ def circuit(row: CircuitBreaker, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def execution_detail(row: Execution) -> dict[str, Any]:
+def execution_detail(row: Execution, principal: Principal) -> dict[str, Any]:
     events = selectors.events_of(row)
-    shown = execution(row, running=selectors.running_under_keys([row]))
+    [shown] = executions([row], principal)
     if shown["reason"] is None and events and events[-1].target == row.status:
         shown["reason"] = events[-1].reason
     return {

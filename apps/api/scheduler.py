@@ -1,4 +1,4 @@
-"""/api/v1/admin/scheduler: who holds which role, and forced failover. For owners of the platform's own tenant."""
+"""/api/v1/admin/scheduler: who holds which role, forced failover, freezing. For owners of the platform's own tenant."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ from rest_framework.response import Response
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.openapi.declare import documented
-from apps.executions import failover
+from apps.api.representations import moment
+from apps.executions import failover, freezing
 from apps.executions.models import Lease
 from apps.tenants.models import Role
 from chronoweb.runtime.errors import InvalidInput
@@ -33,6 +34,7 @@ class Scheduler(PlatformView):
         leases = Lease.objects.exclude(role__startswith="dispatcher-member/").order_by("role")
         return Response(
             {
+                "frozen": frozen(freezing.standing(None)),
                 "leases": [
                     {
                         "role": lease.role,
@@ -42,7 +44,7 @@ class Scheduler(PlatformView):
                         "expires_at": lease.expires_at,
                     }
                     for lease in leases
-                ]
+                ],
             }
         )
 
@@ -56,3 +58,25 @@ class Failover(PlatformView):
         if not isinstance(role, str):
             raise InvalidInput("/role", role, "must be the name of a role", failover.ROLES)
         return Response({"leases": failover.depose(role, actor=principal(request).actor)}, status=202)
+
+
+class Freeze(PlatformView):
+    """Nothing more is dispatched, of any tenant, until it is thawed. What runs goes on, what waits is kept."""
+
+    @documented("Freeze the scheduler", takes="FreezeInput", gives="Freezing")
+    def post(self, request: Request) -> Response:
+        reason = body_object(request, fields=("reason",)).get("reason")
+        return Response({"frozen": frozen(freezing.freeze(tenant=None, reason=reason, actor=principal(request).actor))})
+
+
+class Thaw(PlatformView):
+    @documented("Thaw the scheduler", takes="Empty", body_optional=True, gives="Freezing", fails=(409,))
+    def post(self, request: Request) -> Response:
+        body_object(request, fields=())
+        freezing.thaw(tenant=None, actor=principal(request).actor)
+        return Response({"frozen": None})
+
+
+def frozen(found: freezing.Frozen | None) -> dict[str, Any] | None:
+    """Why, by whom and since when; None: it is not."""
+    return None if found is None else {"reason": found.reason, "by": found.by, "since": moment(found.since)}

@@ -133,7 +133,7 @@ class TriggerTask(ApiView):
             made = services.trigger(principal=principal(request), task_id=task_id, **given)
             row = ledger.execution(principal(request), made)
             location = {"Location": f"/api/v1/executions/{made}"}
-            return Response(representations.executions([row])[0], status=202, headers=location)
+            return Response(representations.executions([row], principal(request))[0], status=202, headers=location)
 
         return once(request, act)
 

@@ -124,9 +124,8 @@ def follow(task: Task, schedule: Schedule, *, now: datetime, actor: str, because
 def _kept(task: Task, row: Pending, now: datetime) -> Move:
     assert row.nominal_at is not None
     revived = row.status is Status.CANCELLED
-    hold = Hold.PAUSED if task.paused_at else Hold.NONE
-    if row.hold in (Hold.PAUSED, Hold.FROZEN):
-        hold = row.hold
+    # What a hold of its tenant has put aside goes back to the preloader, which passes over it while that hold stands.
+    hold = Hold.PAUSED if task.paused_at or row.hold is Hold.PAUSED else Hold.NONE
     return Move(
         row,
         Status.SCHEDULED,

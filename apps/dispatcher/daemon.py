@@ -159,8 +159,10 @@ class Dispatcher:
         wakeup.preloader.wake()
 
     def _dispatch(self, links: _Connections) -> Result:
-        self._fleet.look(links.ledger, links.live_states, list(self._held), now=self.clock.monotonic())
-        limit = min(self.config.dispatch_batch, sum(self._fleet.pools.totals()))
+        looked = self._fleet.look(links.ledger, links.live_states, list(self._held), now=self.clock.monotonic())
+        if looked and self._fleet.over_rate:
+            links.hot_tier.tell_over_rate(self._fleet.over_rate)
+        limit = 0 if self._fleet.tenancy.frozen else min(self.config.dispatch_batch, sum(self._fleet.pools.totals()))
         if limit == 0 or not self._held:
             links.publisher.poll(0)
             self._acknowledge(links)

@@ -9,6 +9,7 @@ from prometheus_client import Gauge
 from apps.dispatcher.credits import Credits
 from apps.dispatcher.hand_overs import HandOvers
 from apps.dispatcher.pools import Pools
+from apps.dispatcher.tenancy import Tenancy
 from apps.dispatcher.tenant_limits import TenantLimits
 from apps.dispatcher.unroutable import Unroutable
 from apps.executions import ids, store
@@ -28,7 +29,9 @@ class Fleet:
 
     config: Config
     pools: Pools = field(default_factory=Pools)
-    limits: TenantLimits = field(default_factory=TenantLimits)
+    tenancy: Tenancy = field(default_factory=Tenancy)
+    over_rate: dict[str, int] = field(default_factory=dict)
+    """Tenants (hex) that had work due and no more of their rate at the last count, with it."""
     _routes: dict[int, frozenset[str]] = field(default_factory=dict)
     _counted_at: float = float("-inf")
     _routes_at: float = float("-inf")
@@ -39,17 +42,24 @@ class Fleet:
         self._handed_over: dict[str, int] = {}
         self.unroutable = Unroutable(self.config.unroutable_after_seconds)
 
-    def look(self, ledger: psycopg.Connection, states: LiveStates, held: Sequence[int], *, now: float) -> None:
-        """Count, if it is time to. held: the shards of this dispatcher; whoever has the first lets waiting work go."""
+    @property
+    def limits(self) -> TenantLimits:
+        return self.tenancy.limits
+
+    def look(self, ledger: psycopg.Connection, states: LiveStates, held: Sequence[int], *, now: float) -> bool:
+        """Count, if it is time to; whether it was. held: the shards of this dispatcher; whoever has the first lets
+        waiting work go.
+        """
         if now - self._counted_at < _COUNT_SECONDS:
-            return
+            return False
         self._counted_at = now
         share = len(held) / ids.SHARDS
         alive = states.read()
         found = self._credits.count(alive, store.outstanding_by_worker(ledger), share=share)
-        if now - self._routes_at >= _ROUTES_SECONDS:
+        if self.pools.met_unknown_route or now - self._routes_at >= _ROUTES_SECONDS:
             self._routes, self._routes_at = store.routes(ledger), now
-        self.limits.count(store.limited_tenants(ledger), now=now, share=share)
+        self.over_rate = self.limits.over_rate()
+        self.tenancy.look(ledger, share=share, first=0 in held, now=now)
         for tenant, count in self._hand_overs.fresh(alive).items():
             self.limits.charge(tenant, count * share)
             self._handed_over[tenant] = self._handed_over.get(tenant, 0) + count
@@ -59,6 +69,7 @@ class Fleet:
             self.unroutable.let_go(ledger, self.pools)
         for word, left in zip(transport.CLASSES, self.pools.totals(), strict=True):
             CREDIT.labels(word).set(left)
+        return True
 
     def take_handed_over(self) -> dict[str, int]:
         """tenant (hex) → what workers have begun by hand-over since this was asked last."""
@@ -68,3 +79,4 @@ class Fleet:
     def forget(self) -> None:
         """Count anew at the next look."""
         self._counted_at = float("-inf")
+        self.tenancy.forget()

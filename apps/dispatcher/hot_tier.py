@@ -12,8 +12,9 @@ from typing import cast
 import redis
 
 from apps.dispatcher.pools import NoBounds, Pools
-from apps.dispatcher.tenant_limits import NO_LIMIT, TenantLimits
-from apps.executions import ids
+from apps.dispatcher.tenant_limits import TenantLimits
+from apps.executions import hot_keys, ids
+from apps.executions.hot_keys import member_name
 from apps.executions.rows import Preloaded, Queue
 from chronoweb.runtime import redis_client
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
@@ -22,6 +23,7 @@ from chronoweb.runtime.errors import LeadershipLost
 CLASSES = 3
 _ID_BYTES = 16
 _NAME_AHEAD_MS = 100
+_TOLD_MS = 60_000
 _POP = (Path(__file__).parent / "lua" / "pop.lua").read_text()
 
 
@@ -49,10 +51,10 @@ class HotTier:
         self._due_soon: dict[int, list[tuple[int, str]]] = {}
 
     def key(self, shard: int, name: str) -> str:
-        return f"{self._prefix}{{{shard}}}:{name}"
+        return hot_keys.shard_key(self._prefix, shard, name)
 
     def entries_key(self, shard: int, class_index: int, member: str) -> str:
-        return self.key(shard, f"z:{class_index}:{member}")
+        return hot_keys.entries_key(self._prefix, shard, class_index, member)
 
     @property
     def wake_channel(self) -> str:
@@ -150,8 +152,7 @@ class HotTier:
         share = max(1, -(-limit // len(shards)))
         # With fewer credits than shards, the shards take turns.
         turn = [shards[(tick + n) % len(shards)] for n in range(min(limit, len(shards)))]
-        most = limits.for_shards(turn)
-        named = {shard: self._named(shard, limits, most[shard], pools) for shard in turn}
+        named = {shard: self._named(shard, limits, place, len(turn), pools) for place, shard in enumerate(turn)}
         rooms = pools.rooms()
         totals = pools.totals()
         pipeline = self._redis.pipeline(transaction=False)
@@ -168,7 +169,7 @@ class HotTier:
         return popped
 
     def _named(
-        self, shard: int, limits: TenantLimits, most: Mapping[str, int], pools: Pools
+        self, shard: int, limits: TenantLimits, place: int, places: int, pools: Pools
     ) -> list[tuple[int, str, int, int, int]]:
         """(class, member, weight, most of its tenant, pool) of what is due soon and has somewhere to go."""
         named = []
@@ -176,7 +177,8 @@ class HotTier:
             tenant, _, route = member.partition(".")
             pool = pools.pool_of(tenant, int(route or 0))
             if pool is not None:
-                named.append((class_index, member, limits.weight(tenant), most.get(tenant, NO_LIMIT), pool))
+                most = limits.most(tenant, place, places)
+                named.append((class_index, member, limits.weight(tenant), most, pool))
         return named
 
     def _queue_pop(
@@ -243,6 +245,13 @@ class HotTier:
         while self._wakeups.get_message(timeout=0) is not None:
             pass
 
+    def tell_over_rate(self, tenants: Mapping[str, int]) -> None:
+        """Say which tenants (hex) have work due and no more of their rate, with it: for who explains a wait."""
+        key = hot_keys.over_rate_key(self._prefix)
+        now = redis_client.now_ms(self._redis)
+        self._redis.hset(key, mapping={tenant: f"{now:.0f} {limit}" for tenant, limit in tenants.items()})
+        self._redis.pexpire(key, _TOLD_MS)
+
     def close(self) -> None:
         """Give the subscription back."""
         if self._wakeups is not None:
@@ -274,11 +283,6 @@ class HotTier:
                 for tenant in ring:
                     total += self._redis.zcard(self.entries_key(shard, class_index, tenant.decode()))
         return total
-
-
-def member_name(tenant: bytes, route: int) -> str:
-    """What stands in a ring for a tenant's work with a route."""
-    return f"{tenant.hex()}.{route}" if route else tenant.hex()
 
 
 def _part(room: int, place: int, places: int) -> int:

@@ -35,6 +35,7 @@ class Pools:
     """The workers of each pool; none in ASIDE."""
     tenants: list[str | None] = field(default_factory=lambda: [None])
     """The tenant whose own each pool is."""
+    met_unknown_route: bool = False
 
     def pool_of(self, tenant: str, route: int) -> int | None:
         """The pool of a tenant's (hex) work with a route; None when it is to wait in the hot tier."""
@@ -49,6 +50,7 @@ class Pools:
     def _find(self, tenant: str, route: int) -> int | None:
         labels = self.routes.get(route, ())
         if route and not labels:
+            self.met_unknown_route = True
             return None  # made a moment ago; read again at the next count
         able = [c for c in self.credits if c.tenant in (None, tenant) and (not labels or c.labels.issuperset(labels))]
         own = [credit for credit in able if credit.tenant is not None]

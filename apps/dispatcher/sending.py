@@ -60,7 +60,7 @@ class Sending:
         unsettled = {identity: worker for identity, worker in chosen.items() if identity not in settled}
         if exact:
             answered += self._dispatch_exactly(ledger, exact, held, now)
-        self._fleet.limits.spend(row for row in answered if row.status == Status.DISPATCHED)
+        self._fleet.tenancy.spend(row for row in answered if row.status == Status.DISPATCHED)
         return Outcome(answered, unsettled)
 
     def put_aside(self, ledger: psycopg.Connection, popped: Popped, held: Mapping[int, int]) -> None:

@@ -1,10 +1,10 @@
-"""What each tenant may have dispatched: its weight, its concurrency, its rate.
+"""What each tenant may have dispatched: its weight, its concurrency, its rate, its executions an hour.
 
-Counted from `outstanding` every 100 ms and split by shard, so nothing is asked of anybody in a tick. Tenants without a
-limit and with weight 1 are not here at all.
+Terms are kept from one look to the next and changed where the ledger says so; a budget is made for whoever has work
+due, when it is asked for. So tenants that have nothing due cost nothing, however many they are. Shares go by shard.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -16,90 +16,134 @@ EXACT_BELOW = 16
 _BURST_SECONDS = 1.0
 
 
-@dataclass
+@dataclass(slots=True)
 class _Budget:
-    """concurrent and tokens: how many may be dispatched now; None: no limit."""
+    """How many may be dispatched now; None: no limit."""
 
-    weight: int
     concurrent: float | None
     tokens: float | None
-    most: int | None = None
+    hour: float | None
 
     def left(self) -> int:
-        limits = [limit for limit in (self.concurrent, self.tokens) if limit is not None]
+        limits = [limit for limit in (self.concurrent, self.tokens, self.hour) if limit is not None]
         return max(0, ceil(min(limits))) if limits else NO_LIMIT
 
 
 @dataclass
 class TenantLimits:
-    """Budgets between two counts."""
+    """Tenants are known by their ids as hex. Instants: monotonic seconds. share: the part of the shards held here."""
 
+    held: frozenset[str] = frozenset()
+    """Tenants that are held as a whole: what stands in the hot tier is popped and refused, and waits in the ledger."""
+    _terms: dict[str, TenantLimit] = field(default_factory=dict)
+    _exact: dict[str, int] = field(default_factory=dict)
+    _outstanding: Mapping[bytes, int] = field(default_factory=dict)
+    _of_hour: Mapping[bytes, int] = field(default_factory=dict)
     _budgets: dict[str, _Budget] = field(default_factory=dict)
-    _counted_at: float | None = None
+    _tokens: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _now: float = 0.0
+    _share: float = 1.0
 
-    def count(self, limits: Iterable[TenantLimit], *, now: float, share: float) -> None:
-        """Take in what the ledger says. now: monotonic seconds; share: the part of the shards held here."""
-        elapsed = 0.0 if self._counted_at is None else now - self._counted_at
-        self._counted_at = now
-        budgets = {}
-        for limit in limits:
+    def know(self, changed: Iterable[TenantLimit]) -> None:
+        """Terms of tenants that are new or were changed."""
+        for limit in changed:
             tenant = limit.tenant_id.hex()
-            concurrent = None if limit.max_concurrent is None else (limit.max_concurrent - limit.outstanding) * share
-            tokens = self._refill(tenant, limit.rate_limit_rps, elapsed, share)
-            budgets[tenant] = _Budget(limit.weight, concurrent, tokens, limit.max_concurrent)
-        self._budgets = budgets
+            self._exact.pop(tenant, None)
+            self._budgets.pop(tenant, None)
+            if limit.is_plain:
+                self._terms.pop(tenant, None)
+                continue
+            self._terms[tenant] = limit
+            if limit.max_concurrent is not None and limit.max_concurrent < EXACT_BELOW:
+                self._exact[tenant] = limit.max_concurrent
 
-    def _refill(self, tenant: str, rate: int | None, elapsed: float, share: float) -> float | None:
-        if rate is None:
-            return None
-        before = self._budgets.get(tenant)
-        tokens = rate * share * _BURST_SECONDS if before is None or before.tokens is None else before.tokens
-        return min(rate * share * _BURST_SECONDS, tokens + rate * share * elapsed)
+    def count(
+        self, outstanding: Mapping[bytes, int], of_hour: Mapping[bytes, int], *, now: float, share: float
+    ) -> None:
+        """Take in what the ledger says: what tenants have outstanding, and have had dispatched in this hour."""
+        for tenant, budget in self._budgets.items():
+            if budget.tokens is not None:
+                self._tokens[tenant] = (budget.tokens, self._now)
+        self._budgets.clear()
+        self._outstanding, self._of_hour, self._now, self._share = outstanding, of_hour, now, share
+        self._tokens = {tenant: had for tenant, had in self._tokens.items() if not self._is_full(tenant)}
 
     def weight(self, tenant: str) -> int:
-        """Turns of a tenant (hex) for each turn of a plain one."""
-        budget = self._budgets.get(tenant)
-        return 1 if budget is None else budget.weight
+        """Turns of a tenant for each turn of a plain one."""
+        terms = self._terms.get(tenant)
+        return 1 if terms is None else terms.weight
 
-    def exact(self) -> dict[str, int]:
-        """Tenants (hex) whose limit of concurrency holds exactly, with it."""
-        return {
-            tenant: budget.most
-            for tenant, budget in self._budgets.items()
-            if budget.most is not None and budget.most < EXACT_BELOW
-        }
+    def exact(self) -> Mapping[str, int]:
+        """Tenants whose limit of concurrency holds exactly, with it."""
+        return self._exact
 
-    def for_shards(self, shards: Sequence[int]) -> dict[int, Mapping[str, int]]:
-        """Shard → tenant (hex) → most to pop there; together no more than each tenant's budget.
+    def most(self, tenant: str, place: int, places: int) -> int:
+        """The most to pop of a tenant at one of the places that are popped in this tick; NO_LIMIT: any.
 
-        shards: those popped in this tick, in the tick's order, so that a remainder goes round.
+        All places together get no more than its budget; a remainder goes round with them.
         """
-        parts: dict[int, dict[str, int]] = {shard: {} for shard in shards}
-        for tenant, budget in self._budgets.items():
-            left = budget.left()
-            if left == NO_LIMIT:
-                continue
-            each, rest = divmod(left, len(shards))
-            for place, shard in enumerate(shards):
-                parts[shard][tenant] = each + (place < rest)
-        return dict(parts)
+        if tenant not in self._terms:
+            return NO_LIMIT
+        left = self._budget(tenant).left()
+        return left if left == NO_LIMIT else left // places + (place < left % places)
 
     def charge(self, tenant: str, count: float) -> None:
         """Count what workers have begun of a tenant (hex) without us: its rate is the poorer for it, also below zero.
 
-        Its concurrency is counted from the ledger.
+        Its concurrency and its hour are counted from the ledger.
         """
-        budget = self._budgets.get(tenant)
-        if budget is not None and budget.tokens is not None:
+        if tenant not in self._terms:
+            return
+        budget = self._budget(tenant)
+        if budget.tokens is not None:
             budget.tokens -= count
 
     def spend(self, sent: Iterable[Dispatched]) -> None:
         """Count what was dispatched against the budgets."""
         for row in sent:
-            budget = self._budgets.get(row.tenant_id.hex())
-            if budget is None:
+            tenant = row.tenant_id.hex()
+            if tenant not in self._terms:
                 continue
+            budget = self._budget(tenant)
             if budget.concurrent is not None:
                 budget.concurrent -= 1
             if budget.tokens is not None:
                 budget.tokens -= 1
+            if budget.hour is not None and not row.again:
+                budget.hour -= 1
+
+    def over_rate(self) -> dict[str, int]:
+        """Tenants that have work due and no more of their rate, with it."""
+        return {
+            tenant: self._terms[tenant].rate_limit_rps or 0
+            for tenant, budget in self._budgets.items()
+            if budget.tokens is not None and budget.tokens <= 0
+        }
+
+    def _budget(self, tenant: str) -> _Budget:
+        budget = self._budgets.get(tenant)
+        if budget is None:
+            terms = self._terms[tenant]
+            budget = self._budgets[tenant] = _Budget(
+                self._part(terms.max_concurrent, self._outstanding.get(terms.tenant_id, 0)),
+                self._refill(tenant, terms.rate_limit_rps),
+                None if tenant in self.held else self._part(terms.per_hour, self._of_hour.get(terms.tenant_id, 0)),
+            )
+        return budget
+
+    def _part(self, most: int | None, used: int) -> float | None:
+        return None if most is None else (most - used) * self._share
+
+    def _is_full(self, tenant: str) -> bool:
+        terms = self._terms.get(tenant)
+        if terms is None or terms.rate_limit_rps is None:
+            return True
+        return self._refill(tenant, terms.rate_limit_rps) == terms.rate_limit_rps * self._share * _BURST_SECONDS
+
+    def _refill(self, tenant: str, rate: int | None) -> float | None:
+        """Tokens flow in with time, and never beyond a second's."""
+        if rate is None:
+            return None
+        full = rate * self._share * _BURST_SECONDS
+        had = self._tokens.get(tenant)
+        return full if had is None else min(full, had[0] + rate * self._share * (self._now - had[1]))

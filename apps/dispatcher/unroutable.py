@@ -1,7 +1,7 @@
 """Work whose labels no live worker carries: put aside after a while, so that it takes no room in the hot tier, and let
 go when such a worker has come.
 
-It stands in the ledger meanwhile, with a hold that says so; nothing looks at it but one index probe a second.
+It stands in the ledger meanwhile, with a hold that says so; nothing looks at it but an index probe now and then.
 """
 
 import logging
@@ -17,7 +17,7 @@ from chronoweb.runtime import wakeup
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
 _CHUNK = 2000
 _GONE = 100
 
@@ -61,7 +61,7 @@ class Unroutable:
         return {identity for identity, _ in moved}
 
     def let_go(self, connection: psycopg.Connection, pools: Pools) -> None:
-        """Let go what has a worker now, a chunk of each at a time; call it often, it looks each second."""
+        """Let go what has a worker now, a chunk of each at a time; call it often, it looks each fifth of a second."""
         if self._now - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = self._now

@@ -5,7 +5,7 @@ requires, word for word. `tenant=acme` on a worker makes it that tenant's own: s
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chronoweb.runtime.errors import ConfigurationError, InvalidInput, InvalidInputs
@@ -72,5 +72,11 @@ def is_special(labels: Iterable[str]) -> bool:
 
 def no_worker(document: Mapping[str, Any]) -> str:
     """Why work of a task waits, for people: `no worker has this label: gpu`."""
-    labels = required_by(document)
+    return no_worker_text(required_by(document))
+
+
+def no_worker_text(labels: Sequence[str]) -> str:
+    """The same of its labels; `no worker lives` of what requires none."""
+    if not labels:
+        return "no worker lives"
     return f"no worker has {'this label' if len(labels) == 1 else 'these labels'}: {', '.join(labels)}"

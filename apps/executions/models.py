@@ -13,7 +13,8 @@ from django.db.models import Q
 
 from apps.executions import ids
 from apps.executions.dags.models import DagRun, RunNode, TaskDependency
-from apps.executions.states import Hold, Origin, Outcome, Overlap, Status
+from apps.executions.quotas import Use
+from apps.executions.states import WIDE, Hold, Origin, Outcome, Overlap, Status
 from apps.tenants.models import Tenant
 
 __all__ = [
@@ -29,12 +30,15 @@ __all__ = [
     "Lease",
     "Outstanding",
     "Progress",
+    "Replay",
+    "ReplayState",
     "RunNode",
     "Slot",
     "SlotWaiter",
     "StandingHold",
     "TaskDependency",
     "TaskVersion",
+    "TenantUsage",
     "Worker",
     "WorkerState",
 ]
@@ -321,9 +325,27 @@ class StandingHold(models.Model):
 
     class Meta:
         db_table = "holds"
+        indexes = [models.Index(fields=["reason"], name="holds_wide", condition=Q(reason__in=[int(h) for h in WIDE]))]
 
     def __str__(self) -> str:
         return f"{self.target_id} {Hold(self.reason).word}"
+
+
+class TenantUsage(models.Model):
+    """What a tenant has used of a quota in one window, in the unit of its kind (quotas.py)."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "kind", "window_start")
+    tenant_id = models.UUIDField()
+    kind = models.SmallIntegerField(choices=[(u.value, u.name.lower()) for u in Use])
+    window_start = models.DateTimeField()
+    used = models.BigIntegerField()
+    told_at = models.DateTimeField(null=True, help_text="when its owners were told that the quota is used up")
+
+    class Meta:
+        db_table = "tenant_usage"
+
+    def __str__(self) -> str:
+        return f"{self.used} of kind {self.kind} by {self.tenant_id}"
 
 
 class CircuitBreaker(models.Model):
@@ -386,6 +408,42 @@ class DeadLetter(models.Model):
 
     def __str__(self) -> str:
         return str(self.execution_id)
+
+
+class ReplayState(models.TextChoices):
+    """Whether a replay of many dead letters goes on."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+
+class Replay(models.Model):
+    """Dead letters that a person sends round again by a filter, so many a second; the preloader moves it on.
+
+    Those that died after it was asked for are not its: what fails again is not sent round for ever.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+    state = models.CharField(max_length=16, choices=ReplayState.choices, default=ReplayState.RUNNING)
+    filter = models.JSONField(default=dict, help_text="as it was asked for")
+    per_second = models.IntegerField()
+    from_start = models.BooleanField(default=False)
+    total = models.IntegerField(help_text="dead letters that it was for")
+    replayed = models.IntegerField(default=0)
+    left_out = models.IntegerField(default=0, help_text="seen to by others meanwhile, or of deleted tasks")
+    cursor = models.UUIDField(null=True, help_text="the last execution that it has seen to")
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "replays"
+        indexes = [models.Index(fields=["state"], name="replays_running", condition=Q(state=ReplayState.RUNNING))]
+
+    def __str__(self) -> str:
+        return f"replay {self.id} of {self.tenant_id}"
 
 
 class Lease(models.Model):

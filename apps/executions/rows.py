@@ -90,7 +90,12 @@ class TenantLimit(NamedTuple):
     weight: int
     max_concurrent: int | None
     rate_limit_rps: int | None
-    outstanding: int
+    per_hour: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has no limit and the common weight."""
+        return self.weight == 1 and (self.max_concurrent, self.rate_limit_rps, self.per_hour) == (None, None, None)
 
 
 class Whereabouts(NamedTuple):

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import Count
 
 from apps.executions import ids
+from apps.executions.dead_letters import DeadLetterFilter
 from apps.executions.models import (
     Attempt,
     DeadLetter,
@@ -139,12 +140,14 @@ class DeadLetterRow:
 
 
 def dead_letters(
-    principal: Principal, *, task_id: UUID | None = None, below: UUID | None = None, limit: int
+    principal: Principal,
+    *,
+    wanted: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008 - immutable
+    below: UUID | None = None,
+    limit: int,
 ) -> list[DeadLetterRow]:
     """Up to `limit` dead letters, latest scheduled first, with execution ids below `below`."""
-    letters = scoped(DeadLetter.objects.all(), principal)
-    if task_id is not None:
-        letters = letters.filter(task_id=task_id)
+    letters = wanted.narrowed(scoped(DeadLetter.objects.all(), principal))
     if below is not None:
         letters = letters.filter(execution_id__lt=below)
     page = list(letters.order_by("-execution_id")[:limit])

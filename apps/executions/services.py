@@ -1,6 +1,7 @@
 """What persons do to executions: each function is one transaction, its event and its audit entry included."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -76,7 +77,7 @@ def discard(*, principal: Principal, execution_id: UUID, reason: str = "") -> No
     row = _locked(principal, execution_id)
     if row.status is not Status.DEAD_LETTER:
         raise _state_conflict(execution_id, row, "discarded", "dead_letter")
-    _act(principal, "discard", row, reason=f"discarded: {reason}" if reason else "discarded")
+    _act(principal, "discard", row, reason=f"discarded: {reason}" if reason else "discarded", told={"reason": reason})
 
 
 @transaction.atomic
@@ -166,11 +167,14 @@ def _state_conflict(execution_id: UUID, row: Pending, verb: str, legal: str) -> 
     )
 
 
-def _act(principal: Principal, statement: str, row: Pending, **parameters: Any) -> None:
+def _act(
+    principal: Principal, statement: str, row: Pending, *, told: Mapping[str, str] | None = None, **parameters: Any
+) -> None:
+    """told: for the audit log."""
     connection = postgres.raw(django_connection)
     if person_store.act(connection, statement, row, actor=principal.actor, **parameters):
         names = {"replay": "execution.replay", "discard": "execution.discard", "request_cancel": "execution.cancel"}
-        _tell(principal, names[statement], UUID(bytes=row.id), row.id)
+        _tell(principal, names[statement], UUID(bytes=row.id), row.id, **(told or {}))
 
 
 def _tell(principal: Principal, action: str, target: UUID, changed: bytes, **detail: object) -> None:

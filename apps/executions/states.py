@@ -118,16 +118,21 @@ class Hold(IntEnum):
     NONE = 0
     PAUSED = 1  # its task is paused
     DELETED = 2  # its task is deleted
-    FROZEN = 3  # its tenant or the whole fleet is frozen
+    FROZEN = 3  # its tenant or the whole fleet is frozen; hydrate takes it again once that hold is gone
     OVERLAP = 4  # the task's slot is taken; the row stands in slot_waiters
     CIRCUIT = 5  # what it calls is in quarantine; the row stands in circuit_waiters
     RETRY_BUDGET = 6  # its tenant retries too much; run_at has been moved, and the next dispatch lifts it
     CONCURRENCY = 7  # its key's places are taken; the row stands in slot_waiters
     NO_WORKER = 8  # no live worker carries its labels; the row stands in route_waiters
+    QUOTA = 9  # a scheduling quota of its tenant is used up; hydrate takes it again once the tenant's hold is gone
 
     @property
     def word(self) -> str:
         return self.name.lower()
+
+
+WIDE = (Hold.FROZEN, Hold.QUOTA)
+"""Holds of a whole tenant, or (FROZEN) of everything: what they refuse stays in the preloader's index meanwhile."""
 
 
 class Outcome(IntEnum):
@@ -204,6 +209,7 @@ def sql_constants() -> dict[str, str]:
     names["LOT"] = "(get_byte(uuid_send(e.id), 13) * 256 + get_byte(uuid_send(e.id), 14))"
     for group, members in (("RESTING", RESTING), ("ACTIVE", ACTIVE), ("PENDING", PENDING)):
         names[f"IN_{group}"] = "(" + ", ".join(str(int(member)) for member in sorted(members)) + ")"
+    names["HOLDS_WIDE"] = "(" + ", ".join(str(int(hold)) for hold in WIDE) + ")"
     for target in Status:
         names[f"BEFORE_{target.name}"] = "(" + ", ".join(str(int(s)) for s in sources_of(target)) + ")"
     return names

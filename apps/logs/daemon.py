@@ -7,12 +7,13 @@ share the work.
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import psycopg
 from prometheus_client import Counter, Gauge
 
-from apps.executions import ids, locks
+from apps.executions import ids, locks, usage
 from apps.logs import index, objects, packing, partitions
 from apps.logs.index import Attempt, End, NewChunk
 from apps.logs.records import Batch
@@ -102,12 +103,13 @@ class LogShipper:
         except psycopg.errors.UndefinedTable:
             if ids.day(chunks[0].execution) in self._days:
                 self._days.clear()  # the partition was dropped under us: a log of a day that is too old
-            added = set()
+            added = {}
         faults.point("logshipper.noted")
         kept = [chunk for chunk in chunks if (chunk.execution, chunk.token, chunk.first) in added]
         SHIPPED.inc(sum(chunk.last - chunk.first + 1 for chunk in kept))
         SHIPPED_BYTES.inc(sum(chunk.bytes for chunk in kept))
         CHUNKS.inc(len(kept))
+        _count_use(connection, day, kept, added)
         if not kept and chunks[0].name:
             objects.delete(chunks[0].name)
         if len(kept) < len(chunks):
@@ -130,6 +132,7 @@ class LogShipper:
         try:
             first = row[0] - self.config.log_days
             dropped = partitions.drop_before(connection, first)
+            usage.drop_logs(connection, first)
             self._days.difference_update(dropped)
             count = objects.delete_days_before(first)
         finally:
@@ -138,6 +141,18 @@ class LogShipper:
             logger.info(
                 "old logs deleted", extra={"action": "logshipper.forgot", "days": len(dropped), "objects": count}
             )
+
+
+def _count_use(
+    connection: psycopg.Connection, day: int, kept: list[NewChunk], tenants: Mapping[tuple[bytes, int, int], bytes]
+) -> None:
+    """What was kept counts for the quotas of its tenants."""
+    sums: dict[bytes, int] = {}
+    for chunk in kept:
+        tenant = tenants[chunk.execution, chunk.token, chunk.first]
+        sums[tenant] = sums.get(tenant, 0) + chunk.length
+    if sums:
+        usage.add_logs(connection, day, sums)
 
 
 def _kept(load: Load, known: dict[Attempt, End]) -> Batch | None:

@@ -57,8 +57,8 @@ def known_ends(connection: psycopg.Connection, attempts: Sequence[Attempt]) -> d
     return {(execution, token): End(last, ended) for execution, token, last, ended in rows}
 
 
-def add(connection: psycopg.Connection, day: int, chunks: Sequence[NewChunk]) -> set[tuple[bytes, int, int]]:
-    """Add rows of one day, whose partitions must be there; (execution, token, first) of those that were added."""
+def add(connection: psycopg.Connection, day: int, chunks: Sequence[NewChunk]) -> dict[tuple[bytes, int, int], bytes]:
+    """Add rows of one day, whose partitions must be there; (execution, token, first) → tenant of those that were."""
     parameters = {
         "ids": uuids([c.execution for c in chunks]),
         "scheduled": instants([ids.milliseconds(c.execution) * 1000 for c in chunks]),
@@ -77,4 +77,4 @@ def add(connection: psycopg.Connection, day: int, chunks: Sequence[NewChunk]) ->
         "whole": [c.whole for c in chunks],
     }
     rows = connection.cursor(binary=True).execute(named_sql("add_chunks", day), parameters)
-    return {(execution, token, first) for execution, token, first in rows}
+    return {(execution, token, first): tenant for execution, token, first, tenant in rows}

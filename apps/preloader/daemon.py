@@ -20,6 +20,7 @@ from apps.preloader.backfills import Backfills
 from apps.preloader.dag_schedules import DagSchedules
 from apps.preloader.materialise import Materialiser
 from apps.preloader.pressure import Pressure
+from apps.preloader.replays import Replays
 from chronoweb.runtime import postgres, redis_client, wakeup
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
@@ -68,6 +69,7 @@ class Preloader:
         self._materialiser = Materialiser(self.config, ROLE, self.clock)
         self._dag_schedules = DagSchedules(self.config, ROLE, self.clock)
         self._backfills = Backfills(ROLE)
+        self._replays = Replays(ROLE)
         self._dags_started = 0
 
     def run_once(self) -> Result:
@@ -163,7 +165,7 @@ class Preloader:
         if everywhere or self._dags_started:
             self._dags_started = self._dag_schedules.start_due(epoch)
             begun += self._dags_started
-        return begun + (self._backfills.move_on(epoch) if everywhere else 0)
+        return begun + (self._backfills.move_on(epoch) + self._replays.move_on(epoch) if everywhere else 0)
 
     def _restore(self, links: _Connections, epoch: int, everywhere: bool) -> None:
         """Fill what Redis does not hold: all of it for a new leader, a shard when its mark is gone."""

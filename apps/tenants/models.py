@@ -75,10 +75,14 @@ class Tenant(models.Model):
         null=True, blank=True, default=100, help_text="logs kept, in GB; empty: no limit"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(
+        auto_now=True, help_text="set by a trigger, whoever writes: dispatchers read what has changed since they looked"
+    )
 
     class Meta:
         db_table = "tenants"
         ordering = ["slug"]
+        indexes = [models.Index(fields=["changed_at"], name="tenants_by_change")]
         constraints = [
             models.CheckConstraint(condition=Q(weight__range=(1, 100)), name="tenants_weight_range"),
             models.CheckConstraint(

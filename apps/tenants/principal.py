@@ -13,6 +13,7 @@ class Principal:
     actor: how the audit log and events name it, such as `key:3f2a91c0` or `user:ada`. is_platform: whether its tenant
     is chronoweb's own (tier SYSTEM), whose owners operate the scheduler itself. scopes: the parts of the API that it
     may use; empty: all. api_requests_per_minute: its tenant's; None: no limit.
+    home_region: its tenant's; empty: not known.
     """
 
     tenant_id: UUID
@@ -22,6 +23,7 @@ class Principal:
     is_platform: bool = False
     scopes: frozenset[str] = frozenset()
     api_requests_per_minute: int | None = None
+    home_region: str = ""
 
     @classmethod
     def in_tenant(cls, tenant: Tenant, *, role: Role, actor: str, scopes: frozenset[str] = frozenset()) -> "Principal":
@@ -33,6 +35,7 @@ class Principal:
             is_platform=tenant.tier == Tier.SYSTEM,
             scopes=scopes,
             api_requests_per_minute=tenant.api_requests_per_minute,
+            home_region=tenant.home_region,
         )
 
     def at_most(self, role: Role) -> "Principal":

@@ -13,7 +13,7 @@ import redis
 from prometheus_client import Counter
 
 from apps.dispatcher.hot_tier import HotTier
-from apps.executions import circuit_store, feed, locks, partitions, store
+from apps.executions import circuit_store, feed, locks, partitions, store, usage
 from apps.executions.dags.completion import settle_ended
 from apps.executions.leases import Leadership
 from apps.executions.rows import Preloaded, WorkerRow
@@ -127,6 +127,7 @@ class Watchdog:
         yield self.hear_missed_ends, _RUNS_SECONDS
         yield self.forget_idempotency_keys, _PARTITION_SECONDS
         yield self.forget_circuits, _PARTITION_SECONDS
+        yield self.forget_usage, _PARTITION_SECONDS
 
     def keep_partitions(self, links: _Connections) -> int:
         """Make the days ahead. A long reader in the way is met again at the next pass."""
@@ -175,6 +176,11 @@ class Watchdog:
     def forget_circuits(self, links: _Connections) -> int:
         """What has been in order for a day need not be remembered."""
         circuit_store.forget(links.scan, seconds=_FORGET_CIRCUIT_SECONDS)
+        return 0
+
+    def forget_usage(self, links: _Connections) -> int:
+        """Nobody asks how much was used of an hour that is long over."""
+        usage.forget(links.scan)
         return 0
 
     def reclaim_unclaimed(self, links: _Connections) -> int:

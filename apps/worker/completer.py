@@ -7,6 +7,7 @@ the culprit alone fails, permanently. Zero rows for an id is not yet a zombie: t
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 import psycopg
@@ -18,6 +19,7 @@ from apps.executions.dags.settle import Outcome as Settlement
 from apps.executions.failure import FailureClass
 from apps.executions.rows import Claimed, Finish
 from apps.executions.states import RESTING, Outcome, Status
+from apps.executions.usage import UsageMeter
 from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.handing_over import HandingOver
 from apps.worker.jobs import RunResult
@@ -85,6 +87,7 @@ class Completer(LedgerThread):
         self._ended: list[RunResult] = []
         self._writing: list[tuple[Claimed, Finish]] = []
         self._released = 0
+        self._usage = UsageMeter()
         self._lock = threading.Lock()
         self._changed = threading.Event()
 
@@ -99,13 +102,14 @@ class Completer(LedgerThread):
         self._changed.set()
 
     def finished(self) -> bool:
-        return not self._ended and not self._writing
+        return not self._ended and not self._writing and self._usage.is_empty
 
     def step(self, connection: psycopg.Connection) -> None:
         """Write what has ended, or wait for something to end."""
         if not self._writing:
             self._writing = self._collect()
         if not self._writing:
+            self._add_usage(connection, at_once=self._stop.is_set())
             self._changed.wait(_IDLE_SECONDS)
             self._changed.clear()
             return
@@ -169,6 +173,7 @@ class Completer(LedgerThread):
             handing_over.failed(unanswered=not isinstance(error, _REFUSED))
             raise
         handing_over.answered(settled.begun)
+        self._usage.dispatched(claimed.tenant_id for claimed in settled.begun)
         return written, settled
 
     def _fail_for_good(
@@ -206,6 +211,7 @@ class Completer(LedgerThread):
             if self._handing_over is not None:
                 self._handing_over.ended(claimed)
             self._tell_circuit(claimed, finish)
+            self._usage.ran(claimed.tenant_id, finish.started_us, finish.finished_us)
             FINISHED.labels(finish.outcome.word).inc()
             if finish.started_us is not None:
                 LATENESS.observe(max(0.0, (finish.started_us - finish.due_us) / 1e6))
@@ -217,12 +223,19 @@ class Completer(LedgerThread):
         self._load.ended([finish.outcome for _, finish in batch])
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed, _ in batch)
         self._circuits.flush(connection)
+        self._add_usage(connection)
         # A crash before these lines costs a waiter, or what was said, one pass of the watchdog.
         if spoken:
             store.forget_progress(connection, spoken)
         if (freed and store.wake_waiters(connection, freed)) or again or self._released:
             wakeup.preloader.wake()
         self._released = 0
+
+    def _add_usage(self, connection: psycopg.Connection, *, at_once: bool = False) -> None:
+        """Tell, each second, how long tenants' attempts have run."""
+        now = time.monotonic()
+        if at_once or self._usage.is_due(now):
+            self._usage.flush(connection, now=now)
 
     def _tell_circuit(self, claimed: Claimed, finish: Finish) -> None:
         key = self._versions.terms(claimed.version_id).circuit_key

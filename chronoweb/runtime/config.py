@@ -4,6 +4,7 @@ Each field of `Config` is one environment variable, `CHRONOWEB_` + the field's n
 lists them all; `read` turns the environment into a `Config`; `problems` says what is wrong with one.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from chronoweb.runtime.errors import ConfigurationError
 
 PREFIX = "CHRONOWEB_"
+_REGION_URL = re.compile(r"[a-z0-9][a-z0-9-]{0,62}=https?://[^\s/?#]+(?:/[^\s?#]*)?", re.ASCII)
 _WORDS = {
     "container_engine": ("auto", "podman", "docker", "none"),
     "container_pull": ("always", "missing", "never"),
@@ -126,6 +128,12 @@ class Config:
     vault_ca_file: str = _word("", "certificates that Vault's is checked against; empty: the system's")
     vault_timeout_seconds: float = _number(5, 0.1, 60, "how long a worker waits for an answer of Vault's")
 
+    # Where
+    region: str = _word("", "the region of this installation; empty: it serves tenants of every region")
+    region_urls: tuple[str, ...] = _words(
+        "where the other regions are: eu-west=https://eu.example.com, comma-separated"
+    )
+
     # API
     web_threads: int = _number(8, 1, 500, "requests that a web process works on at once")
     web_database_connections: int = _number(12, 1, 1000, "most connections to PostgreSQL of a web process's requests")
@@ -145,6 +153,12 @@ class Config:
             for name, legal in _WORDS.items()
             if getattr(self, name) not in legal
         ]
+
+    @property
+    def urls_by_region(self) -> dict[str, str]:
+        """Region → base URL, without a slash at its end."""
+        pairs = (word.partition("=") for word in self.region_urls)
+        return {region: url.rstrip("/") for region, _, url in pairs}
 
     @property
     def is_consistent(self) -> bool:
@@ -185,6 +199,11 @@ def problems(config: Config) -> list[str]:
         if low is not None and not low <= value <= high:
             found.append(f"{PREFIX}{spec.name.upper()}={value} is outside {low} to {high}")
     found += config.unknown_words
+    found += [
+        f"{PREFIX}REGION_URLS: {word!r} is not a region and its URL, such as eu-west=https://eu.example.com"
+        for word in config.region_urls
+        if not _REGION_URL.fullmatch(word)
+    ]
     if config.standard_slots_percent + config.bulk_slots_percent >= 100:
         found.append(
             f"{PREFIX}STANDARD_SLOTS_PERCENT={config.standard_slots_percent} and "

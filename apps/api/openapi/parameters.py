@@ -2,6 +2,7 @@
 
 from apps.api.openapi.shapes import BOOLEAN, MOMENT, UUID, Shape, one_of, text, whole
 from apps.api.pagination import DEFAULT_LIMIT, LARGEST_LIMIT
+from apps.tenants.models import Tier
 
 TEXT = text(200)
 
@@ -13,6 +14,7 @@ OF_QUERIES: dict[str, Shape] = {
     "compare": {**whole(1, 2**31 - 1), "description": "add what has changed since this version"},
     "cursor": {"type": "string", "description": "next_cursor of the page before, with the same filters"},
     "dag_id": UUID,
+    "fingerprint": {**TEXT, "description": "exactly this fingerprint: errors of one kind share it"},
     "format": {**one_of(("jsonl", "text")), "default": "jsonl"},
     "grouped": {**one_of(("true", "false")), "description": "event streams: many lines in one event"},
     "limit": {**whole(1, LARGEST_LIMIT), "default": DEFAULT_LIMIT, "description": "rows of a page"},
@@ -25,6 +27,7 @@ OF_QUERIES: dict[str, Shape] = {
     "target_id": TEXT,
     "target_type": TEXT,
     "task_id": UUID,
+    "tier": one_of(Tier.values),
     "until": {**MOMENT, "description": "before"},
 }
 

@@ -7,7 +7,7 @@ from apps.api.openapi.shapes import Shape, many, one_of, ref, text
 from apps.api.problems import CONTENT_TYPE, MOST_ERRORS
 
 EVERYWHERE = (400, 503)
-FOR_PEOPLE = (401, 403, 429)
+FOR_PEOPLE = (401, 403, 421, 429)
 """Of every route that asks who is there."""
 WITH_BODY = (413, 415, 422)
 """Of every route that takes a body."""
@@ -31,7 +31,12 @@ KINDS = {
 }
 """Status → kinds of problems (the last word of `type`), and what they mean."""
 
-EXTRA_FIELDS: dict[int, dict[str, Shape]] = {}
+EXTRA_FIELDS: dict[int, dict[str, Shape]] = {
+    421: {
+        "region": {"type": "string", "description": "where the tenant is at home"},
+        "base_url": {"type": ["string", "null"], "description": "where that region answers; null: not known here"},
+    }
+}
 """Status → further members of its problems."""
 
 _HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After", *RATE_LIMITS), 503: ("Retry-After",)}

@@ -20,6 +20,8 @@ WHERE e.scheduled_at = v.s AND e.id = v.id
             AND NOT EXISTS (
                 SELECT 1 FROM holds h
                 WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000')
+                  -- What was sent has been counted: it may run.
+                  AND h.reason <> {HOLD_QUOTA}
                   AND NOT (h.reason = {HOLD_PAUSED} AND e.origin IN ({ORIGIN_MANUAL}, {ORIGIN_RERUN})))
             AND NOT EXISTS (
                 SELECT 1 FROM c

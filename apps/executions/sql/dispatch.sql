@@ -155,7 +155,7 @@ WITH g AS MATERIALIZED (
         dispatched_at = CASE WHEN d.target = {DISPATCHED} THEN clock_timestamp() ELSE e.dispatched_at END,
         finished_at = CASE WHEN d.target IN {IN_RESTING} THEN clock_timestamp() END,
         run_at = coalesce(d.later, e.run_at),
-        wake_at = CASE WHEN d.verdict = -1 THEN e.run_at ELSE d.later END,
+        wake_at = CASE WHEN d.verdict = -1 OR d.verdict IN {HOLDS_WIDE} THEN e.run_at ELSE d.later END,
         error = CASE WHEN d.target = {DEAD_LETTER} THEN jsonb_build_object('type', 'QueueTimeout', 'class', 'timeout',
             'message', 'not dispatched within queue_seconds (' || e.queue_seconds || ' s) of its time') ELSE e.error END,
         version = e.version + 1
@@ -294,14 +294,19 @@ SELECT pg_advisory_xact_lock(%(class)s, o) FROM (SELECT unnest(%(objects)s::int[
 -- What each tenant has outstanding; counted after its lock was taken, in a statement of its own that sees all of it.
 SELECT tenant_id, count(*) FROM outstanding WHERE tenant_id = ANY(%(tenants)s::uuid[]) GROUP BY tenant_id
 
--- name: limited_tenants
--- Tenants that differ from the plain ones: their weight and limits, and what they have outstanding, which is counted for
--- all of them at once: one look through it, however many tenants there are.
-WITH o AS MATERIALIZED (SELECT tenant_id, count(*) AS n FROM outstanding GROUP BY tenant_id)
-SELECT t.id, t.weight, t.max_concurrent_workers, t.rate_limit_rps,
-    coalesce((SELECT o.n FROM o WHERE o.tenant_id = t.id), 0)
-FROM tenants t
-WHERE t.weight <> %(plain)s OR t.max_concurrent_workers IS NOT NULL OR t.rate_limit_rps IS NOT NULL
+-- name: outstanding_by_tenant
+-- What each tenant has outstanding, for all of them at once: one look through it, however many tenants there are.
+SELECT tenant_id, count(*) FROM outstanding GROUP BY tenant_id
+
+-- name: tenant_terms
+-- Weights and limits of tenants that were changed lately (or of all), the plain ones included: one index probe where
+-- none was. What is changed may be committed a little later than it says.
+SELECT id, weight, max_concurrent_workers, rate_limit_rps, executions_per_hour FROM tenants
+WHERE changed_at > CASE WHEN %(all)s THEN '-infinity' ELSE statement_timestamp() - %(seconds)s * interval '1 second' END
+
+-- name: wide_holds
+-- Tenants that are frozen or have used up a quota, and (nil UUID) everything.
+SELECT target_id, reason FROM holds WHERE reason IN {HOLDS_WIDE}
 
 -- name: states_of
 -- Where these executions are: a new owner of a shard decides from it what an in-flight entry has become.

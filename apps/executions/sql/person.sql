@@ -167,3 +167,38 @@ SELECT id FROM u
 
 -- name: task_is_deleted
 SELECT EXISTS (SELECT 1 FROM holds WHERE target_id = %(task)s AND reason = {HOLD_DELETED})
+
+-- name: replay_many
+-- The same for dead letters of one day that are no nodes of runs, each with the attempts of its version. Those that
+-- somebody else has seen to, and those of deleted tasks, are left out.
+WITH l AS (
+    SELECT e.scheduled_at, e.id, e.attempt, (tv.definition -> 'retry_policy' ->> 'max_attempts')::int AS attempts
+    FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+    JOIN {executions} e ON e.scheduled_at = v.s AND e.id = v.id
+    JOIN task_versions tv ON tv.id = e.task_version_id
+    WHERE CASE WHEN e.status = {DEAD_LETTER} AND e.dag_run_id IS NULL THEN true END
+      AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.target_id = e.task_id AND h.reason = {HOLD_DELETED})
+    ORDER BY e.scheduled_at, e.id
+    FOR UPDATE OF e
+), u AS (
+    UPDATE {executions} e SET
+        status = {SCHEDULED},
+        hold = {HOLD_NONE},
+        run_at = clock_timestamp(),
+        wake_at = clock_timestamp(),
+        finished_at = NULL,
+        dispatched_at = NULL,
+        cancel_requested_at = NULL,
+        max_attempts = e.attempt + coalesce(l.attempts, 1),
+        version = e.version + 1
+    FROM l WHERE e.scheduled_at = l.scheduled_at AND e.id = l.id
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.token
+), d AS (
+    DELETE FROM dead_letters d USING u WHERE d.execution_id = u.id
+), p AS (
+    DELETE FROM progress p USING u WHERE %(from_start)s AND p.execution_id = u.id
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, {DEAD_LETTER}, {SCHEDULED}, token, %(actor)s, %(reason)s FROM u
+)
+SELECT id FROM u

@@ -1,6 +1,6 @@
 -- name: waiting_queues
 -- Which (class, tenant, route) have executions of one day that wait for the preloader: one index probe each, however
--- many executions wait.
+-- many executions wait. Those of tenants that are frozen or have used up a quota are left where they are.
 WITH RECURSIVE p AS (
     (SELECT class, tenant_id, route_id FROM {executions} WHERE wake_at IS NOT NULL
      ORDER BY class, tenant_id, route_id LIMIT 1)
@@ -10,7 +10,9 @@ WITH RECURSIVE p AS (
         WHERE e.wake_at IS NOT NULL AND (e.class, e.tenant_id, e.route_id) > (p.class, p.tenant_id, p.route_id)
         ORDER BY e.class, e.tenant_id, e.route_id LIMIT 1) n
 )
-SELECT class, tenant_id, route_id FROM p LIMIT %(limit)s
+SELECT class, tenant_id, route_id FROM p
+WHERE NOT EXISTS (SELECT 1 FROM holds h WHERE h.target_id = p.tenant_id AND h.reason IN {HOLDS_WIDE})
+LIMIT %(limit)s
 
 -- name: hydrate
 -- Move what comes due within the lookahead to the hot tier's state: of each (class, tenant, route) its earliest, as many
@@ -22,12 +24,13 @@ WITH c AS (
         SELECT e.scheduled_at, e.id FROM {executions} e
         WHERE e.class = w.class AND e.tenant_id = w.tenant_id AND e.route_id = w.route_id AND e.wake_at IS NOT NULL
           AND e.wake_at < clock_timestamp() + %(lookahead)s * interval '1 second'
-          AND CASE WHEN e.status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND e.hold IN ({HOLD_NONE}, {HOLD_RETRY_BUDGET})
+          AND CASE WHEN e.status IN ({SCHEDULED}, {RETRYING}, {PRELOADED}) AND e.hold IN ({HOLD_NONE}, {HOLD_RETRY_BUDGET}, {HOLD_FROZEN}, {HOLD_QUOTA})
                 THEN true END
         ORDER BY e.wake_at LIMIT w.room
         FOR UPDATE SKIP LOCKED) x
 )
-UPDATE {executions} e SET status = {PRELOADED}, wake_at = NULL, version = e.version + 1
+UPDATE {executions} e SET status = {PRELOADED}, wake_at = NULL, version = e.version + 1,
+    hold = CASE WHEN e.hold IN {HOLDS_WIDE} THEN {HOLD_NONE} ELSE e.hold END
 FROM c
 WHERE e.scheduled_at = c.scheduled_at AND e.id = c.id
   AND EXISTS (SELECT 1 FROM leases

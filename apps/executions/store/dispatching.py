@@ -12,6 +12,7 @@ from apps.executions.rows import (
     TenantLimit,
     Whereabouts,
 )
+from apps.executions.states import Hold
 from apps.executions.store.statements import by_day, fetch, fetch_ids, named_sql, scheduled_of
 from chronoweb.runtime.postgres import int2s, int8s, texts, uuids
 
@@ -82,9 +83,21 @@ def outstanding_under_lock(connection: psycopg.Connection, tenants: Sequence[UUI
     return dict(connection.execute(named_sql("outstanding_of_tenants"), parameters).fetchall())
 
 
-def limited_tenants(connection: psycopg.Connection) -> list[TenantLimit]:
-    """Tenants whose weight is not 1 or that have a limit, with what they have outstanding."""
-    return fetch(connection, TenantLimit, named_sql("limited_tenants"), {"plain": 1})
+def outstanding_by_tenant(connection: psycopg.Connection) -> dict[bytes, int]:
+    """What each tenant has outstanding; those that have nothing are missing."""
+    return dict(connection.cursor(binary=True).execute(named_sql("outstanding_by_tenant")).fetchall())
+
+
+def tenant_terms(connection: psycopg.Connection, *, seconds: float | None) -> list[TenantLimit]:
+    """Weights and limits of the tenants that were changed in the last `seconds`; None: of all."""
+    parameters = {"all": seconds is None, "seconds": seconds or 0}
+    return fetch(connection, TenantLimit, named_sql("tenant_terms"), parameters)
+
+
+def wide_holds(connection: psycopg.Connection) -> list[tuple[bytes, Hold]]:
+    """(tenant, why) of the tenants of which nothing may be dispatched; the nil UUID stands for everything."""
+    rows = connection.cursor(binary=True).execute(named_sql("wide_holds"))
+    return [(target, Hold(reason)) for target, reason in rows]
 
 
 def request_cancel_of_slot_holders(connection: psycopg.Connection, keys: Sequence[str]) -> list[tuple[bytes, bytes]]:

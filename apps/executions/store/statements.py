@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from apps.executions import ids, states
+from apps.executions import ids, quotas, states
 from apps.executions.dags import states as dag_states
 from apps.executions.partitions import TABLES
 from chronoweb.runtime.postgres import PackedArray, instants
@@ -15,7 +15,7 @@ from chronoweb.runtime.sql import NamedSql
 
 named_sql = NamedSql(
     Path(__file__).parent.parent / "sql",
-    constants=states.sql_constants() | dag_states.sql_constants(),
+    constants=states.sql_constants() | dag_states.sql_constants() | quotas.sql_constants(),
     partitioned=tuple(TABLES),
 )
 Row = TypeVar("Row", bound=tuple[Any, ...])

@@ -29,4 +29,4 @@ WHERE (e.token = v.token OR EXISTS (
         SELECT FROM {log_chunks} c WHERE c.scheduled_at = v.s AND c.execution_id = v.id AND c.token = v.token
           AND (c.last_seq >= v.first_seq OR c.ended))
 ON CONFLICT DO NOTHING
-RETURNING execution_id, token, first_seq
+RETURNING execution_id, token, first_seq, tenant_id

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from apps.api.dead_letters import FINGERPRINT_CHARACTERS
 from apps.api.openapi.shapes import (
     ANYTHING,
     BOOLEAN,
@@ -15,6 +16,7 @@ from apps.api.openapi.shapes import (
     extended,
     given,
     many,
+    one_of,
     or_null,
     page,
     record,
@@ -22,6 +24,8 @@ from apps.api.openapi.shapes import (
     whole,
     words,
 )
+from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND
+from apps.executions.models import ReplayState
 from apps.executions.services import REASON_CHARACTERS
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
 
@@ -105,6 +109,41 @@ SCHEMAS: dict[str, Shape] = {
         {"fingerprint": {**TEXT, "description": "alike for what failed alike"}, "since": MOMENT},
     ),
     "DeadLetterPage": page("DeadLetter"),
+    "RetryAllInput": given(
+        {
+            "task_id": or_null(UUID),
+            "fingerprint": or_null(text(FINGERPRINT_CHARACTERS)),
+            "since": or_null({**TEXT, "description": "a date-time: that died then or later"}),
+            "until": or_null({**TEXT, "description": "a date-time: that died before"}),
+            "per_second": {**or_null(whole(1, MOST_PER_SECOND)), "default": DEFAULT_PER_SECOND},
+            "from_start": {**or_null(BOOLEAN), "default": False, "description": "leave their checkpoints aside"},
+            "dry_run": {**or_null(BOOLEAN), "default": False, "description": "count them, do nothing"},
+        }
+    ),
+    "RetryAllCount": record({"matching": COUNT}),
+    "DeadLetterReplay": record(
+        {
+            "id": UUID,
+            "state": one_of(ReplayState.values),
+            "filter": record(
+                {
+                    "task_id": or_null(UUID),
+                    "fingerprint": or_null(TEXT),
+                    "since": or_null(MOMENT),
+                    "until": or_null(MOMENT),
+                }
+            ),
+            "per_second": whole(1, MOST_PER_SECOND),
+            "from_start": BOOLEAN,
+            "total": COUNT,
+            "replayed": COUNT,
+            "left_out": {**COUNT, "description": "seen to by others meanwhile, or of deleted tasks"},
+            "created_at": MOMENT,
+            "created_by": TEXT,
+            "ended_at": or_null(MOMENT),
+        }
+    ),
+    "DeadLetterReplayPage": page("DeadLetterReplay"),
     "Discard": given({"reason": or_null(text(REASON_CHARACTERS))}),
     "Replay": given({"from_start": {**BOOLEAN, "default": False, "description": "leave its checkpoint aside"}}),
 }
@@ -145,5 +184,9 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "ExecutionPage": {"one": {"items": [_EXAMPLE], "next_cursor": None}},
     "ExecutionDetail": {"waiting": {**_EXAMPLE, "progress": None, "attempts": [], "events": []}},
     "Replay": {"from_its_checkpoint": {}, "from_the_start": {"from_start": True}},
+    "RetryAllInput": {
+        "count_first": {"fingerprint": "HTTP 503", "dry_run": True},
+        "gently": {"fingerprint": "HTTP 503", "per_second": 20},
+    },
     "Discard": {"known": {"reason": "the customer has left"}},
 }

@@ -16,11 +16,15 @@ from apps.api.openapi.shapes import (
     one_of,
     or_null,
     record,
+    ref,
+    text,
 )
 from apps.executions.failover import ROLES
+from apps.executions.freezing import REASON_CHARACTERS
 from apps.executions.models import WorkerState
 from apps.executions.states import ExecutionClass
 
+_QUANTILES = record({"p50": or_null(NUMBER), "p99": or_null(NUMBER)})
 _ID = {"type": "integer", "minimum": 1}
 _SLOTS = record({"slots": COUNT, "used": COUNT})
 _PLATFORM: dict[str, Shape | str] = {
@@ -70,11 +74,47 @@ SCHEMAS: dict[str, Shape] = {
         }
     ),
     "Circuits": record({"items": many("Circuit", most=MOST)}),
+    "Freezing": record({"frozen": or_null("Frozen")}),
+    "Frozen": record({"reason": TEXT, "by": TEXT, "since": MOMENT}),
+    "FreezeInput": given({"reason": text(REASON_CHARACTERS, 1)}, required=["reason"]),
     "SchedulerStatus": record(
         {
+            "frozen": or_null({**ref("Frozen"), "description": "while nothing is dispatched, and why"}),
             "leases": many(
                 record({"role": TEXT, "holder": UUID, "epoch": COUNT, "acquired_at": MOMENT, "expires_at": MOMENT})
-            )
+            ),
+        }
+    ),
+    "AdminMetrics": record(
+        {
+            "at": MOMENT,
+            "frozen": or_null("Frozen"),
+            "workers": record({"alive": COUNT, "slots": COUNT}),
+            "rates": record(
+                {"completed_last_minute": COUNT, "failed_last_minute": COUNT, "dispatched_this_hour": COUNT}
+            ),
+            "latencies": record(
+                {
+                    "of_the_last": {**COUNT, "description": "how many were looked at"},
+                    "start_lateness_ms": _QUANTILES,
+                    "run_ms": _QUANTILES,
+                }
+            ),
+            "running": record({"all": COUNT, **{one.word: COUNT for one in ExecutionClass}}),
+            "dead_letters": record({"count": COUNT, "at_least": BOOLEAN}),
+            "held": record(
+                {
+                    "paused": {**COUNT, "description": "tasks"},
+                    "frozen": {**COUNT, "description": "tenants, or everything"},
+                    "quota": {**COUNT, "description": "tenants"},
+                }
+            ),
+            "queues": or_null(
+                record(
+                    {one.word: record({"waiting": COUNT, "due": COUNT, "at_least": BOOLEAN}) for one in ExecutionClass},
+                    about="by class: entries of the hot tier; queues that have work due; null while Redis is away",
+                )
+            ),
         }
     ),
     "FailoverInput": given({"role": one_of(ROLES)}, required=["role"]),

@@ -4,7 +4,6 @@ from typing import Any
 
 from apps.api.api_keys import NAME_CHARACTERS
 from apps.api.openapi.shapes import (
-    COUNT,
     MOMENT,
     OBJECT,
     POSITIVE,
@@ -19,8 +18,10 @@ from apps.api.openapi.shapes import (
     page,
     record,
     text,
+    whole,
 )
 from apps.api.tokens import LONGEST
+from apps.executions.quotas import QUOTA_OF
 from apps.tenants.channel_kinds import KINDS
 from apps.tenants.channel_kinds import NAME as CHANNEL_NAME
 from apps.tenants.channels import MOST as MOST_CHANNELS
@@ -29,6 +30,8 @@ from apps.tenants.secret_names import NAME as SECRET_NAME
 from apps.tenants.secret_places import KEY_CHARACTERS, PATH_CHARACTERS, Store
 from apps.tenants.secret_store import MOST as MOST_SECRETS
 from apps.tenants.secret_store import VALUE_BYTES
+from apps.tenants.tenants import MOST, MOST_WEIGHT, SLUG
+from apps.tenants.tenants import NAME_CHARACTERS as TENANT_NAME_CHARACTERS
 
 _ROLE = one_of(Role.values)
 _CREDENTIAL = text(LONGEST, 1)
@@ -52,6 +55,15 @@ _CHANNEL_CONFIG = {
     "description": "; ".join(f"{kind}: {', '.join(fields)}" for kind, fields in KINDS.items())
     + ". What is sealed may be left out of an edit: it stays.",
 }
+_SLUG = {"type": "string", "pattern": f"^{SLUG.pattern}$", "maxLength": 63}
+_MANAGED: dict[str, Shape | str] = {
+    "slug": _SLUG,
+    "name": text(TENANT_NAME_CHARACTERS, 1),
+    "tier": one_of(Tier.values),
+    "home_region": _SLUG,
+    "weight": whole(1, MOST_WEIGHT),
+}
+_LIMITS: dict[str, Shape | str] = {name: or_null(whole(1, MOST)) for name in LIMITS}
 _USERNAME = text(150, 1)
 _KEY = record(
     {
@@ -100,9 +112,34 @@ SCHEMAS: dict[str, Shape] = {
             "created_at": MOMENT,
             "role": {**_ROLE, "description": "of who asks"},
             "limits": record({name: or_null(POSITIVE) for name in LIMITS}, about="null: no limit"),
-            "use": record({name: or_null(COUNT) for name in LIMITS}, about="null: not counted"),
+            "use": record(
+                {name: or_null({"type": "number", "minimum": 0}) for name in LIMITS}, about="null: not counted"
+            ),
+            "used_up": many(
+                record(
+                    {
+                        "quota": one_of(QUOTA_OF.values()),
+                        "window_start": or_null(MOMENT),
+                        "window_end": or_null(MOMENT),
+                        "told_at": or_null({**MOMENT, "description": "when its owners were told, in the audit log"}),
+                    }
+                )
+            ),
         }
     ),
+    "ManagedTenant": record(
+        {
+            "id": UUID,
+            **_MANAGED,
+            "created_at": MOMENT,
+            "limits": record({name: or_null(POSITIVE) for name in LIMITS}, about="null: no limit"),
+            "use": record({name: {"type": "number", "minimum": 0} for name in QUOTA_OF.values()}),
+            "frozen": or_null("Frozen"),
+        }
+    ),
+    "ManagedTenantPage": page("ManagedTenant"),
+    "ManagedTenantInput": given({**_MANAGED, **_LIMITS}, required=["slug"]),
+    "ManagedTenantPatch": given({**{name: _MANAGED[name] for name in _MANAGED if name != "slug"}, **_LIMITS}),
     "MemberInput": given({"username": _USERNAME, "role": {**_ROLE, "default": "viewer"}}, required=["username"]),
     "MemberPatch": given({"role": _ROLE}, required=["role"]),
     "Member": record({"username": TEXT, "role": _ROLE, "created_at": MOMENT}),

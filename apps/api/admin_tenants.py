@@ -1,0 +1,123 @@
+"""/api/v1/admin/tenants: all tenants, for the platform's own. To everybody else none of them is there."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import connection as django_connection
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api import queries
+from apps.api.authentication import principal
+from apps.api.base import ApiView, body_object
+from apps.api.idempotency import once
+from apps.api.openapi.declare import documented
+from apps.api.pagination import page_request
+from apps.api.representations import moment
+from apps.api.scheduler import PlatformView, frozen
+from apps.executions import freezing, usage
+from apps.tenants import tenants
+from apps.tenants.models import LIMITS, Role, Tenant, Tier
+from chronoweb.runtime import postgres
+from chronoweb.runtime.errors import NotFound
+
+
+class Tenants(PlatformView):
+    """The latest first. `search` is about any part of slug or name."""
+
+    query_parameters = ("search", "tier", "limit", "cursor")
+
+    @documented("List tenants", gives="ManagedTenantPage")
+    def get(self, request: Request) -> Response:
+        page = page_request(request, filters=("search", "tier"))
+        tier = queries.text(request, "tier")
+        if tier is not None and tier not in Tier.values:
+            raise queries.query_error("tier", tier, "is not a tier", Tier.values)
+        rows = tenants.tenants(search=queries.text(request, "search"), tier=tier)
+        if page.below is not None:
+            rows = rows.filter(id__lt=page.below)
+        found = list(rows[: page.limit + 1])
+        items = found[: page.limit]
+        return Response(page.answer(found, shown(items), items[-1].id if items else None))
+
+    @documented(
+        "Make a tenant",
+        takes="ManagedTenantInput",
+        gives={201: "ManagedTenant"},
+        headers=("Location",),
+        fails=(409,),
+    )
+    def post(self, request: Request) -> Response:
+        data = body_object(request, fields=tenants.FIELDS)
+
+        def act() -> Response:
+            made = tenants.create(principal=principal(request), data=data)
+            return Response(shown([made])[0], status=201, headers={"Location": f"/api/v1/admin/tenants/{made.id}"})
+
+        return once(request, act)
+
+
+class _OfOne(ApiView):
+    """Who is not of the platform cannot tell whether a tenant is there."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if not principal(request).is_platform:
+            raise NotFound(f"no tenant with id {kwargs['tenant_id']}")
+        tenants.tenant(kwargs["tenant_id"])
+
+    def needed_role(self, request: Request) -> Role:
+        who = principal(request)
+        return Role.OWNER if who.is_platform and request.method not in ("GET", "HEAD") else Role.VIEWER
+
+
+class OneTenant(_OfOne):
+    @documented("Read a tenant", gives="ManagedTenant")
+    def get(self, request: Request, tenant_id: UUID) -> Response:
+        return Response(shown([tenants.tenant(tenant_id)])[0])
+
+    @documented("Change a tenant", takes="ManagedTenantPatch", gives="ManagedTenant")
+    def patch(self, request: Request, tenant_id: UUID) -> Response:
+        """Dispatchers follow new limits within a moment; work that waited for a quota goes on."""
+        data = body_object(request, fields=tenants.CHANGEABLE)
+        return Response(shown([tenants.update(principal=principal(request), tenant_id=tenant_id, data=data)])[0])
+
+
+class FreezeTenant(_OfOne):
+    """Nothing more of it is dispatched until it is thawed. What runs goes on, what waits is kept."""
+
+    @documented("Freeze a tenant", takes="FreezeInput", gives="Freezing")
+    def post(self, request: Request, tenant_id: UUID) -> Response:
+        reason = body_object(request, fields=("reason",)).get("reason")
+        tenant = tenants.tenant(tenant_id)
+        made = freezing.freeze(tenant=tenant, reason=reason, actor=principal(request).actor)
+        return Response({"frozen": frozen(made)})
+
+
+class ThawTenant(_OfOne):
+    @documented("Thaw a tenant", takes="Empty", body_optional=True, gives="Freezing", fails=(409,))
+    def post(self, request: Request, tenant_id: UUID) -> Response:
+        body_object(request, fields=())
+        freezing.thaw(tenant=tenants.tenant(tenant_id), actor=principal(request).actor)
+        return Response({"frozen": None})
+
+
+def shown(rows: list[Tenant]) -> list[dict[str, Any]]:
+    """With what they have used of their quotas: two queries for all."""
+    quotas = usage.quotas_of(postgres.raw(django_connection), [row.id for row in rows])
+    standing = freezing.standing_of([row.id for row in rows])
+    return [
+        {
+            "id": str(row.id),
+            "slug": row.slug,
+            "name": row.name,
+            "tier": row.tier,
+            "home_region": row.home_region,
+            "weight": row.weight,
+            "created_at": moment(row.created_at),
+            "limits": {name: getattr(row, name) for name in LIMITS},
+            "use": {q.use.quota: q.use.shown(q.used) for q in quotas if q.tenant_id == row.id},
+            "frozen": frozen(standing.get(row.id)),
+        }
+        for row in rows
+    ]

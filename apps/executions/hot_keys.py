@@ -1,0 +1,26 @@
+"""How the keys of the hot tier are called, for who writes it (dispatcher/hot_tier.py) and who only looks (explain)."""
+
+
+def shard_key(prefix: str, shard: int, name: str) -> str:
+    """A key of one shard: all of a shard's share a hash tag."""
+    return f"{prefix}{{{shard}}}:{name}"
+
+
+def ring_key(prefix: str, shard: int, class_index: int) -> str:
+    """ZSET: member → its earliest entry's score."""
+    return shard_key(prefix, shard, f"ring:{class_index}")
+
+
+def entries_key(prefix: str, shard: int, class_index: int, member: str) -> str:
+    """ZSET: id (16 bytes) → due, ms by Redis's clock."""
+    return shard_key(prefix, shard, f"z:{class_index}:{member}")
+
+
+def member_name(tenant: bytes, route: int) -> str:
+    """What stands in a ring for a tenant's work with a route."""
+    return f"{tenant.hex()}.{route}" if route else tenant.hex()
+
+
+def over_rate_key(prefix: str) -> str:
+    """HASH: tenant (hex) → "ms by Redis's clock, limit a second" of when a dispatcher last found its rate used up."""
+    return f"{prefix}over_rate"
