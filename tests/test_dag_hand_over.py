@@ -467,13 +467,13 @@ def test_dispatchers_hear_of_it_once() -> None:
 def test_it_is_charged_to_the_rate_also_below_zero() -> None:
     limits = TenantLimits()
     tenant = bytes(16)
-    row = TenantLimit(tenant, 1, None, 10, 0)
-    limits.count([row], now=0, share=1)
+    limits.know([TenantLimit(tenant, 1, None, 10)])
+    limits.count({}, {}, now=0, share=1)
     limits.charge(tenant.hex(), 30)
-    limits.count([row], now=1, share=1)
-    assert limits.for_shards([0]) == {0: {tenant.hex(): 0}}
-    limits.count([row], now=2.5, share=1)
-    assert limits.for_shards([0]) == {0: {tenant.hex(): 5}}
+    limits.count({}, {}, now=1, share=1)
+    assert limits.most(tenant.hex(), 0, 1) == 0
+    limits.count({}, {}, now=2.5, share=1)
+    assert limits.most(tenant.hex(), 0, 1) == 5
 
 
 def test_it_counts_as_first_attempts_for_the_retry_budget() -> None:
