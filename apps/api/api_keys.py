@@ -32,6 +32,7 @@ class OwnersView(ApiView):
 
 
 class ApiKeys(OwnersView):
+    secret_answer = True
     query_parameters = ("limit", "cursor")
 
     @documented("List API keys", gives="ApiKeyPage")
@@ -47,7 +48,9 @@ class ApiKeys(OwnersView):
 
     @documented("Make an API key", takes="ApiKeyInput", gives={201: "NewApiKey"}, headers=("Location", "Cache-Control"))
     def post(self, request: Request) -> Response:
-        """Not repeatable by an Idempotency-Key: the answer must not be kept."""
+        """The key's text is in this answer and nowhere else: an Idempotency-Key keeps it from being made twice, and who
+        asks again is told (409) which one was made.
+        """
         body = body_object(request, fields=("name", "role", "expires_at", "scopes"))
         who = principal(request)
         made = keys.make_over_rest(

@@ -10,7 +10,6 @@ from apps.api import queries
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.dag_representations import backfill
-from apps.api.idempotency import once
 from apps.api.openapi.declare import Answer, documented
 from apps.api.pagination import page_request
 from apps.api.representations import moment
@@ -35,17 +34,13 @@ class _Begin(ApiView):
         dry_run = data.get("dry_run")
         if dry_run is not None and not isinstance(dry_run, bool):
             raise InvalidInput("/dry_run", dry_run, "must be true or false", ("true", "false"))
-
-        def act() -> Response:
-            target = backfills.target(principal(request), **of)
-            wanted = backfills.read_request(target, data)
-            if dry_run:
-                occurrences = [moment(nominal) for nominal in wanted.preview(SHOWN)]
-                return Response({"total": wanted.total, "occurrences": occurrences})
-            made = backfills.start_backfill(principal=principal(request), of=target, request=wanted)
-            return Response(backfill(made), status=202, headers={"Location": f"/api/v1/backfills/{made.id}"})
-
-        return once(request, act)
+        target = backfills.target(principal(request), **of)
+        wanted = backfills.read_request(target, data)
+        if dry_run:
+            occurrences = [moment(nominal) for nominal in wanted.preview(SHOWN)]
+            return Response({"total": wanted.total, "occurrences": occurrences})
+        made = backfills.start_backfill(principal=principal(request), of=target, request=wanted)
+        return Response(backfill(made), status=202, headers={"Location": f"/api/v1/backfills/{made.id}"})
 
 
 class BackfillTask(_Begin):

@@ -11,7 +11,6 @@ from apps.api import dag_run_representations as shown_as
 from apps.api import representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
 from apps.api.openapi.declare import Content, Operation, declared, documented
 from apps.api.openapi.shapes import many, words
 from apps.api.pagination import page_request
@@ -84,12 +83,8 @@ class _RunAct(ApiView):
 
     def post(self, request: Request, run_id: UUID, **where: str) -> Response:
         body = body_object(request, fields=self.fields)
-
-        def answer() -> Response:
-            self.act(principal=principal(request), run_id=run_id, **where, **self.read(body))
-            return _detail(request, run_id, status=202)
-
-        return once(request, answer)
+        self.act(principal=principal(request), run_id=run_id, **where, **self.read(body))
+        return _detail(request, run_id, status=202)
 
     act: Callable[..., None]
 

@@ -11,7 +11,6 @@ from apps.api import queries
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.etags import expected_version
-from apps.api.idempotency import once
 from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.api.problems import query_error
@@ -49,10 +48,7 @@ class Dags(ApiView):
 
     @documented("Define a DAG", takes="DagInput", gives={201: "Dag"}, headers=("ETag", "Location"), fails=(409,))
     def post(self, request: Request) -> Response:
-        def create() -> Response:
-            return _shown(request, making.create_dag(principal=principal(request), data=request.data), status=201)
-
-        return once(request, create)
+        return _shown(request, making.create_dag(principal=principal(request), data=request.data), status=201)
 
 
 class ValidateDag(ApiView):
@@ -139,13 +135,9 @@ class TriggerDag(ApiView):
     )
     def post(self, request: Request, dag_id: UUID) -> Response:
         given: dict[str, Any] = body_object(request, fields=("run_at", "parameters", "idempotency_key"))
-
-        def act() -> Response:
-            run = triggering.trigger_dag(principal=principal(request), dag_id=dag_id, **given)
-            answer = {"id": str(run), "dag_id": str(dag_id)}
-            return Response(answer, status=202, headers={"Location": f"/api/v1/dags/executions/{run}"})
-
-        return once(request, act)
+        run = triggering.trigger_dag(principal=principal(request), dag_id=dag_id, **given)
+        answer = {"id": str(run), "dag_id": str(dag_id)}
+        return Response(answer, status=202, headers={"Location": f"/api/v1/dags/executions/{run}"})
 
 
 class DagVersions(ApiView):

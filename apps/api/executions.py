@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from apps.api import queries, representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
 from apps.api.openapi.declare import documented
 from apps.api.openapi.shapes import many, text, words
 from apps.api.pagination import page_request
@@ -61,11 +60,7 @@ class RetryExecution(ApiView):
     )
     def post(self, request: Request, execution_id: UUID) -> Response:
         body_object(request, fields=())
-
-        def act() -> Response:
-            return _detail(request, services.retry(principal=principal(request), execution_id=execution_id), status=202)
-
-        return once(request, act)
+        return _detail(request, services.retry(principal=principal(request), execution_id=execution_id), status=202)
 
 
 class CancelExecution(ApiView):
@@ -135,12 +130,8 @@ class ReplayDeadLetter(ApiView):
         from_start = body_object(request, fields=("from_start",)).get("from_start", False)
         if not isinstance(from_start, bool):
             raise InvalidInput("/from_start", from_start, "must be true or false", "true, false")
-
-        def act() -> Response:
-            again = services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
-            return _detail(request, again, status=202)
-
-        return once(request, act)
+        again = services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
+        return _detail(request, again, status=202)
 
 
 def _detail(request: Request, execution_id: UUID, *, status: int = 200) -> Response:

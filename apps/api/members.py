@@ -8,7 +8,6 @@ from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
 from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.api.representations import moment
@@ -39,16 +38,12 @@ class Members(MembersView):
     @documented("Add a member", takes="MemberInput", gives={201: "Member"}, fails=(409,))
     def post(self, request: Request) -> Response:
         body = body_object(request, fields=("username", "role"))
-
-        def act() -> Response:
-            row = members.add(
-                principal=principal(request),
-                username=body.get("username"),
-                role=members.read_role(body.get("role", Role.VIEWER.value)),
-            )
-            return Response(_shown(row), status=201)
-
-        return once(request, act)
+        row = members.add(
+            principal=principal(request),
+            username=body.get("username"),
+            role=members.read_role(body.get("role", Role.VIEWER.value)),
+        )
+        return Response(_shown(row), status=201)
 
 
 class OneMember(MembersView):

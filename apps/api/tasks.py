@@ -10,7 +10,6 @@ from apps.api import queries, representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.etags import expected_version
-from apps.api.idempotency import once
 from apps.api.openapi.declare import documented
 from apps.api.pagination import page_request
 from apps.definitions import advice, selectors, services
@@ -58,10 +57,7 @@ class Tasks(ApiView):
         "Define a task", takes="TaskInput", gives={201: "DefinedTask"}, headers=("ETag", "Location"), fails=(409,)
     )
     def post(self, request: Request) -> Response:
-        def create() -> Response:
-            return _defined(request, services.create_task(principal=principal(request), data=request.data), status=201)
-
-        return once(request, create)
+        return _defined(request, services.create_task(principal=principal(request), data=request.data), status=201)
 
 
 class OneTask(ApiView):
@@ -128,23 +124,15 @@ class TriggerTask(ApiView):
     )
     def post(self, request: Request, task_id: UUID) -> Response:
         given: dict[str, Any] = body_object(request, fields=("run_at", "parameters", "idempotency_key"))
-
-        def act() -> Response:
-            made = services.trigger(principal=principal(request), task_id=task_id, **given)
-            row = ledger.execution(principal(request), made)
-            location = {"Location": f"/api/v1/executions/{made}"}
-            return Response(representations.executions([row])[0], status=202, headers=location)
-
-        return once(request, act)
+        made = services.trigger(principal=principal(request), task_id=task_id, **given)
+        row = ledger.execution(principal(request), made)
+        location = {"Location": f"/api/v1/executions/{made}"}
+        return Response(representations.executions([row])[0], status=202, headers=location)
 
 
 class TriggerBatch(ApiView):
     @documented("Run a task many times", takes="TriggerBatch", gives={202: "TriggeredBatch"}, fails=(409,))
     def post(self, request: Request, task_id: UUID) -> Response:
         items = body_object(request, fields=("items",)).get("items")
-
-        def act() -> Response:
-            made = services.trigger_batch(principal=principal(request), task_id=task_id, items=items)
-            return Response({"items": [{"id": str(identity)} for identity in made]}, status=202)
-
-        return once(request, act)
+        made = services.trigger_batch(principal=principal(request), task_id=task_id, items=items)
+        return Response({"items": [{"id": str(identity)} for identity in made]}, status=202)
