@@ -297,7 +297,7 @@ def test_our_own_faults_tell_no_secrets(
     def fail(*_: Any, **__: Any) -> None:
         raise fault
 
-    monkeypatch.setattr("apps.definitions.selectors.tasks", fail)
+    monkeypatch.setattr("apps.api.lists.filtered", fail)
     response = api.get("/tasks")
     problem(response, status)
     assert b"secret" not in response.content

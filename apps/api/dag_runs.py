@@ -1,9 +1,10 @@
 """/api/v1/dags/{dag}/executions and /api/v1/dags/executions/{run}: runs, their nodes, and what persons do to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -11,35 +12,46 @@ from apps.api import dag_run_representations as shown_as
 from apps.api import representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
+from apps.api.filters import Filters, Moment, Words
+from apps.api.lists import ListView
 from apps.api.openapi.declare import Content, Operation, declared, documented
-from apps.api.openapi.shapes import many, words
-from apps.api.pagination import page_request
-from apps.api.problems import query_error
+from apps.api.pagination import Ordering, PageRequest
 from apps.definitions.dags import selectors as definitions
 from apps.executions.dags import operations, selectors
 from apps.executions.dags.states import RunStatus
 from apps.executions.selectors import running_under_keys
+from apps.executions.states import Origin
 from chronoweb.runtime.errors import InvalidInput
 
 MOST_EXECUTIONS = 10_000
 NOTE_CHARACTERS = 1000
 
 
-class DagRuns(ApiView):
-    """Runs of one DAG, latest first."""
+class DagRunFilters(Filters):
+    status = Words(RunStatus, "status")
+    origin = Words(Origin, "origin")
+    since = Moment("scheduled_at", "gte", about="scheduled then or later")
+    until = Moment("scheduled_at", "lt", about="scheduled before")
 
-    query_parameters = ("status", "limit", "cursor")
 
-    @documented("List runs of a DAG", gives="DagRunPage", parameters={"status": many(words(RunStatus))})
-    def get(self, request: Request, dag_id: UUID) -> Response:
-        page = page_request(request, filters=("status",))
-        found = selectors.runs(
-            principal(request), dag_id=dag_id, statuses=_statuses(request), below=page.below, limit=page.limit + 1
-        )
-        if not found:
-            definitions.dag(principal(request), dag_id)  # or there is no such DAG; a deleted one is known by its runs
-        shown = found[: page.limit]
-        return Response(page.answer(found, [shown_as.run(row) for row in shown], shown[-1].id if shown else None))
+class DagRuns(ListView):
+    """Runs of one DAG, latest first; a deleted DAG is known by its runs."""
+
+    filters = DagRunFilters
+    ordering = Ordering({"scheduled_at": "id"}, default="-scheduled_at")
+    declares = {"get": declared("List runs of a DAG", gives="DagRunPage")}
+
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return selectors.runs(principal(request)).filter(dag_id=self.kwargs["dag_id"])
+
+    def found(self, request: Request, page: PageRequest) -> Sequence[Any]:
+        found = super().found(request, page)
+        if not found and not self.rows(request).exists():
+            definitions.dag(principal(request), self.kwargs["dag_id"])  # or there is no such DAG
+        return found
+
+    def shown(self, request: Request, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        return [shown_as.run(row) for row in rows]
 
 
 class OneDagRun(ApiView):
@@ -158,15 +170,6 @@ def _detail(request: Request, run_id: UUID, *, status: int = 200) -> Response:
     row = selectors.run(principal(request), run_id)
     location = {"Location": f"/api/v1/dags/executions/{run_id}"} if status == 202 else None
     return Response(shown_as.run_detail(row, selectors.graph(row)), status=status, headers=location)
-
-
-def _statuses(request: Request) -> frozenset[RunStatus]:
-    words = request.query_params.getlist("status")
-    legal = {status.word: status for status in RunStatus}
-    for word in words:
-        if word not in legal:
-            raise query_error("status", word, "is not a status of a run", list(legal))
-    return frozenset(legal[word] for word in words)
 
 
 def _text(name: str) -> Callable[[Any], str]:

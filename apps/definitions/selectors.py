@@ -15,22 +15,6 @@ def task(principal: Principal, task_id: UUID) -> Task:
     return scoped_get(live_tasks(), principal, what="task", id=task_id)
 
 
-def tasks(
-    principal: Principal,
-    *,
-    search: str | None = None,
-    name: str | None = None,
-    tag: str | None = None,
-    paused: bool | None = None,
-) -> QuerySet[Task]:
-    """The tenant's tasks. search: in any part of the name, capitals or not. name: exactly. paused: None is both."""
-    rows = scoped(live_tasks(), principal)
-    if search:
-        rows = rows.filter(name__icontains=search)
-    if name is not None:
-        rows = rows.filter(name=name)
-    if tag is not None:
-        rows = rows.filter(tags__contains=[tag])
-    if paused is not None:
-        rows = rows.filter(paused_at__isnull=not paused)
-    return rows
+def tasks(principal: Principal) -> QuerySet[Task]:
+    """The tenant's tasks."""
+    return scoped(live_tasks(), principal)

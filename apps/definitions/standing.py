@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import connection as django_connection
 from django.db import transaction
 
+from apps.definitions.edits import mismatch_of
 from apps.definitions.models import DagNode, Task
 from apps.definitions.occurrences import Schedule, next_occurrence
 from apps.definitions.plans import earliest_still_due, misfire_window, oldest_partition
@@ -85,12 +86,14 @@ def resume_task(*, principal: Principal, task_id: UUID) -> Task:
 
 
 @transaction.atomic
-def delete_task(*, principal: Principal, task_id: UUID) -> None:
+def delete_task(*, principal: Principal, task_id: UUID, expected_version: int | None = None) -> None:
     """Take the task out of force. What waits is cancelled, what runs may end; versions and history stay.
 
-    Raises NotFound; Conflict while nodes of DAGs refer to it.
+    Raises NotFound; Conflict while nodes of DAGs refer to it; VersionMismatch unless this version is in force.
     """
     task = locked_task(principal, task_id)
+    if expected_version is not None and expected_version != task.version:
+        raise mismatch_of(task, expected_version, None)
     _refuse_used(task)
     connection = postgres.raw(django_connection)
     task.deleted_at = person_store.database_now(connection)

@@ -10,30 +10,15 @@ from apps.executions import ids
 from apps.executions.dags.critical_path import Span, critical_path
 from apps.executions.dags.models import DagRun, RunNode, TaskDependency
 from apps.executions.dags.rows import NO_ITEM
-from apps.executions.dags.states import RunStatus
 from apps.executions.models import DagVersion, Execution
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
 
 
-def runs(
-    principal: Principal,
-    *,
-    dag_id: UUID | None = None,
-    statuses: frozenset[RunStatus] = frozenset(),
-    below: UUID | None = None,
-    limit: int,
-) -> list[DagRun]:
-    """Up to `limit` runs, latest first, with ids below `below`."""
-    rows = _numbered(principal)
-    if dag_id is not None:
-        rows = rows.filter(dag_id=dag_id)
-    if statuses:
-        rows = rows.filter(status__in=sorted(statuses))
-    if below is not None:
-        rows = rows.filter(id__lt=below)
-    return list(rows.order_by("-id")[:limit])
+def runs(principal: Principal) -> QuerySet[DagRun]:
+    """The tenant's runs."""
+    return _numbered(principal)
 
 
 def run(principal: Principal, run_id: UUID) -> DagRun:

@@ -35,7 +35,13 @@ SCHEMAS: dict[str, Shape] = {
     "TaskPatch": partial(_INPUT),
     "Task": _TASK,
     "DefinedTask": extended(
-        _TASK, {"warnings": {**many(TEXT), "description": "what is worth a thought, though nothing is wrong"}}
+        _TASK,
+        {
+            "warnings": {
+                **many(record({"pointer": TEXT, "detail": TEXT})),
+                "description": "what is worth a thought, though nothing is wrong",
+            }
+        },
     ),
     "TaskPage": page("Task"),
     "Note": given({"note": or_null(text(NOTE_CHARACTERS))}),
