@@ -27,6 +27,7 @@ _TRIGGER = given(
         "idempotency_key": or_null(text(LONGEST_KEY, 1)),
     }
 )
+_WARNING = record({"pointer": TEXT, "detail": TEXT})
 
 SCHEMAS: dict[str, Shape] = {
     "Handler": lifted(json_shapes.handler()),
@@ -35,13 +36,7 @@ SCHEMAS: dict[str, Shape] = {
     "TaskPatch": partial(_INPUT),
     "Task": _TASK,
     "DefinedTask": extended(
-        _TASK,
-        {
-            "warnings": {
-                **many(record({"pointer": TEXT, "detail": TEXT})),
-                "description": "what is worth a thought, though nothing is wrong",
-            }
-        },
+        _TASK, {"warnings": {**many(_WARNING), "description": "worth a thought, though nothing is wrong"}}
     ),
     "TaskPage": page("Task"),
     "Note": given({"note": or_null(text(NOTE_CHARACTERS))}),
