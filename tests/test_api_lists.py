@@ -134,9 +134,22 @@ def test_executions_go_in_both_directions_over_many_days(api: Api) -> None:
     latest = [str(row.id) for row in sorted(rows, key=lambda row: row.id, reverse=True)]
     assert [item["id"] for item in walk(api, "/executions?limit=2")] == latest
     assert [item["id"] for item in walk(api, "/executions?ordering=scheduled_at&limit=2")] == latest[::-1]
-    assert [item["id"] for item in walk(api, f"/tasks/{task.id}/executions?limit=2&status=completed,failed"[:-7])] == (
-        latest
-    )
+    of_task = f"/tasks/{task.id}/executions?limit=2&status=completed,cancelled"
+    assert [item["id"] for item in walk(api, of_task)] == latest
+    assert api.get(f"/tasks/{make_task(api.principal).id}/executions").json()["items"] == []
+    problem(make_api().get(f"/tasks/{task.id}/executions"), 404)
+
+
+def test_the_next_times_of_tasks_and_dags(api: Api) -> None:
+    task = make_task(api.principal, schedule={**DAILY, "timezone": "Europe/Paris"})
+    api.post(f"/tasks/{task.id}/pause")
+    told = api.get(f"/tasks/{task.id}/next?count=3").json()
+    assert len(told["fire_times"]) == 3
+    assert told["paused_at"] is not None
+    dag = api.post("/dags", {"name": "d", "schedule": DAILY, "nodes": [{"id": "one", "handler": "demo.noop"}]})
+    assert len(api.get(f"/dags/{dag.json()['id']}/next").json()["fire_times"]) == 5
+    assert api.get(f"/tasks/{make_task(api.principal).id}/next").json()["fire_times"] == []
+    problem(api.get(f"/tasks/{task.id}/next?count=0"), 400)
 
 
 def test_an_edit_from_an_old_version_is_told_where_it_differs(api: Api) -> None:

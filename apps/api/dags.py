@@ -7,12 +7,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api import dag_representations as shown_as
-from apps.api import definitions
+from apps.api import definitions, queries
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.definitions import EDITED, Kind, standing_act
 from apps.api.openapi.declare import declared, documented
-from apps.api.problems import query_error
 from apps.definitions.dags import making, selectors, standing, triggering
 
 DAGS = Kind(
@@ -98,8 +97,8 @@ class DagVersions(ApiView):
     @documented("List a DAG's versions", gives="DagVersions")
     def get(self, request: Request, dag_id: UUID) -> Response:
         rows = selectors.versions(principal(request), dag_id)
-        limit = _number(request, "limit", default=50, largest=200)
-        if (before := _number(request, "before")) is not None:
+        limit = queries.whole(request, "limit", default=50, largest=200)
+        if (before := queries.optional_whole(request, "before")) is not None:
             rows = rows.filter(number__lt=before)
         return Response({"items": [shown_as.version_line(row) for row in rows[:limit]]})
 
@@ -114,16 +113,7 @@ class DagVersion(ApiView):
         role = principal(request).role
         row = selectors.version(principal(request), dag_id, number)
         shown = shown_as.version(row, role=role)
-        if (other := _number(request, "compare")) is not None:
+        if (other := queries.optional_whole(request, "compare")) is not None:
             before = selectors.version(principal(request), dag_id, other)
             shown["differences"] = shown_as.differences(before.definition, row.definition, role=role)
         return Response(shown)
-
-
-def _number(request: Request, name: str, *, default: int | None = None, largest: int = 2**31 - 1) -> int | None:
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= largest):
-        raise query_error(name, text, "is not a number here", f"1 to {largest}")
-    return int(text)

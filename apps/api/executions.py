@@ -17,6 +17,7 @@ from apps.api.lists import ListView
 from apps.api.openapi.declare import declared, documented
 from apps.api.openapi.shapes import text
 from apps.api.pagination import Ordering, PageRequest
+from apps.definitions.selectors import refuse_unknown_task
 from apps.executions import person_store, selectors, services
 from apps.executions.models import DeadLetter as DeadLetterRow
 from apps.executions.models import Execution
@@ -65,6 +66,27 @@ class Executions(ListView):
 
     def shown(self, request: Request, rows: Sequence[Execution]) -> list[dict[str, Any]]:
         return representations.executions(rows)
+
+
+class ExecutionsOfTaskFilters(Filters):
+    status = Words(Status, "status")
+    origin = Words(Origin, "origin")
+    since = Moment("scheduled_at", "gte", about="scheduled then or later")
+    until = Moment("scheduled_at", "lt", about="scheduled before")
+
+
+class ExecutionsOfTask(Executions):
+    """Executions of one task, as in the list of all; a deleted task is known by its executions."""
+
+    filters = ExecutionsOfTaskFilters
+    declares = {"get": declared("List executions of a task", gives="ExecutionPage")}
+
+    def found(self, request: Request, page: PageRequest) -> Sequence[Execution]:
+        values = {**dict.fromkeys(ExecutionFilters.base_filters), **read(self.filters, request.query_params)}
+        found = self.page_of(request, page, wanted({**values, **self.kwargs}))
+        if not found:
+            refuse_unknown_task(principal(request), self.kwargs["task_id"])
+        return found
 
 
 class OneExecution(ApiView):

@@ -32,6 +32,22 @@ def moment(request: Request, name: str) -> datetime | None:
     return None if value is None else read_moment(name, value)
 
 
+def optional_whole(request: Request, name: str, *, largest: int = 2**31 - 1) -> int | None:
+    """A number from 1."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= largest):
+        raise query_error(name, text, "is not a number here", f"1 to {largest}")
+    return int(text)
+
+
+def whole(request: Request, name: str, *, default: int, largest: int) -> int:
+    """The same, where a default is meant when it is absent."""
+    found = optional_whole(request, name, largest=largest)
+    return default if found is None else found
+
+
 def read_text(name: str, value: str) -> str:
     # A lone surrogate cannot come out of a URL: Django reads its bytes as UTF-8.
     if "\0" in value or len(value) > LONGEST_TEXT:

@@ -27,6 +27,8 @@ from apps.api.openapi.views import Docs, OpenApiDocument
 urlpatterns = [
     path("v1/tasks", tasks.Tasks.as_view()),
     path("v1/tasks/<uuid:task_id>", tasks.OneTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/next", schedules.NextOfTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/executions", executions.ExecutionsOfTask.as_view()),
     path("v1/tasks/<uuid:task_id>/pause", tasks.PauseTask.as_view()),
     path("v1/tasks/<uuid:task_id>/resume", tasks.ResumeTask.as_view()),
     path("v1/tasks/<uuid:task_id>/trigger", tasks.TriggerTask.as_view()),
@@ -35,6 +37,7 @@ urlpatterns = [
     path("v1/dags", dags.Dags.as_view()),
     path("v1/dags/validate", dags.ValidateDag.as_view()),
     path("v1/dags/<uuid:dag_id>", dags.OneDag.as_view()),
+    path("v1/dags/<uuid:dag_id>/next", schedules.NextOfDag.as_view()),
     path("v1/dags/<uuid:dag_id>/pause", dags.PauseDag.as_view()),
     path("v1/dags/<uuid:dag_id>/resume", dags.ResumeDag.as_view()),
     path("v1/dags/<uuid:dag_id>/trigger", dags.TriggerDag.as_view()),

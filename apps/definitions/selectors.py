@@ -18,3 +18,8 @@ def task(principal: Principal, task_id: UUID) -> Task:
 def tasks(principal: Principal) -> QuerySet[Task]:
     """The tenant's tasks."""
     return scoped(live_tasks(), principal)
+
+
+def refuse_unknown_task(principal: Principal, task_id: UUID) -> None:
+    """Raises NotFound unless the tenant has, or had, this task."""
+    scoped_get(Task.objects.all(), principal, what="task", id=task_id)
