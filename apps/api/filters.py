@@ -131,7 +131,7 @@ class Words(Parameter):
 
     def __init__(self, legal: Mapping[str, Any] | type[IntEnum], field_name: str, *, about: str = "") -> None:
         words = {each.name.lower(): each.value for each in legal} if isinstance(legal, type) else dict(legal)
-        self.shape = shapes.many(shapes.one_of(words))
+        self.shape = shapes.many(shapes.one_of(words), least=1)
         self._values = words
         super().__init__(field_name, "in", about=about)
 

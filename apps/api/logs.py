@@ -23,7 +23,7 @@ LOG_PARAMETERS = {
     "cursor": {**TEXT, "description": "the id of a line: go on behind it"},
     "limit": {**whole(1, answers.LARGEST_LIMIT), "default": answers.DEFAULT_LIMIT},
     "search": {**text(200), "description": "lines with all these words"},
-    "stream": many(one_of(STREAMS.values())),
+    "stream": many(one_of(STREAMS.values()), least=1),
 }
 SEARCH_PARAMETERS = {name: shape for name, shape in LOG_PARAMETERS.items() if name != "stream"}
 

@@ -43,19 +43,17 @@ class Ordering:
 
     def shape(self) -> Shape:
         about = 'several are separated by commas; "-" descends'
-        return {**many(one_of(self.legal)), "default": [self._default], "description": about}
+        return {**many(one_of(self.legal), least=1), "default": [self._default], "description": about}
 
     def read(self, text: str | None) -> tuple[Column, ...]:
         """The columns of `?ordering=name,-created_at`. Raises InvalidInput (400)."""
         columns: dict[str, bool] = {}
         for word in (text if text is not None else self._default).split(","):
             name = word.removeprefix("-")
-            if name not in self._columns or self._columns[name] in columns:
-                problem = "is not an order of this list" if name not in self._columns else "orders by one column twice"
-                raise query_error("ordering", word, problem, self.legal)
-            columns[self._columns[name]] = word.startswith("-")
-            if self._columns[name] == self._tie:
-                break
+            if name not in self._columns:
+                raise query_error("ordering", word, "is not an order of this list", self.legal)
+            if self._tie not in columns:  # behind a unique column nothing is left to order
+                columns.setdefault(self._columns[name], word.startswith("-"))
         columns.setdefault(self._tie, next(iter(columns.values())))
         return tuple(columns.items())
 

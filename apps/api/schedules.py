@@ -68,7 +68,7 @@ def preview(schedule: Schedule, *, after: datetime, count: int) -> dict[str, Any
 
 
 class NextOfDefinition(ApiView):
-    """The next `count` occurrences of its schedule, whether it is paused or not (paused_at says so), within a century."""
+    """The next `count` occurrences of its schedule, within a century; paused_at says whether it is paused."""
 
     query_parameters = ("count",)
     kind: ClassVar[Kind]
