@@ -62,7 +62,7 @@ def test_thousands_of_generated_requests(full: Full, tmp_path: Path) -> None:
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", CONFIG),
                 *("run", str(ROOT / "docs" / "openapi.yaml"), "--url", url, "--checks", "all"),
-                *("--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "20", "--continue-on-failure"),
+                *("--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "10", "--continue-on-failure"),
                 *("-H", f"Authorization: Bearer {full.owner.key}", "--workers", "2", "--no-color"),
             ],
             cwd=tmp_path,

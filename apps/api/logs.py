@@ -25,7 +25,10 @@ LOG_PARAMETERS = {
     "search": {**text(200), "description": "lines with all these words"},
     "stream": many(one_of(STREAMS.values()), least=1),
 }
-SEARCH_PARAMETERS = {name: shape for name, shape in LOG_PARAMETERS.items() if name != "stream"}
+SEARCH_PARAMETERS = {
+    **{name: shape for name, shape in LOG_PARAMETERS.items() if name != "stream"},
+    "search": {**text(200, 1), "description": "lines with all these words", "required": True},
+}
 
 
 class ExecutionLogs(ApiView):

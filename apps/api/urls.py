@@ -90,5 +90,5 @@ urlpatterns = [
     path("v1/admin/scheduler/failover", scheduler.Failover.as_view()),
     path("v1/openapi.json", OpenApiDocument.as_view()),
     path("docs", Docs.as_view()),
-    re_path(r"^.*$", UnknownRoute.as_view()),
+    re_path(r"(?s)^.*$", UnknownRoute.as_view()),
 ]

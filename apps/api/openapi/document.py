@@ -135,10 +135,12 @@ def _identifier(method: str, path: str) -> str:
 def _query_parameter(name: str, schema: Mapping[str, Any]) -> Shape:
     shape = dict(schema)
     description = shape.pop("description", None)
+    required = shape.pop("required", False)
     several = {"style": "form", "explode": False} if shape.get("type") == "array" else {}
     return {
         "name": name,
         "in": "query",
+        **({"required": True} if required else {}),
         **({"description": description} if description else {}),
         **several,
         "schema": shape,

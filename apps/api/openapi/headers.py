@@ -14,7 +14,7 @@ OF_REQUESTS: dict[str, Shape] = {
     },
     "If-Match": {
         "description": "The ETag that the edit was made from; 412 when it is no longer in force.",
-        "schema": {"type": "string", "pattern": r'^(\*|(W/)?"[\x21\x23-\x7e]*")$'},
+        "schema": {"anyOf": [{"type": "string", "pattern": '^(W/)?"[!#-~]*"$'}, {"const": "*"}]},
         "example": '"3"',
     },
     "Last-Event-ID": {

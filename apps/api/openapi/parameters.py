@@ -1,4 +1,7 @@
-"""Parameters of queries and paths, each described once. A view that means something else by one says so itself."""
+"""Parameters of queries and paths, each described once. A view that means something else by one says so itself.
+
+Beside what JSON Schema knows, `"required": True` makes a parameter one that must be there.
+"""
 
 from apps.api.openapi.shapes import MOMENT, Shape, one_of, text, whole
 from apps.api.pagination import DEFAULT_LIMIT, LARGEST_LIMIT
