@@ -43,7 +43,7 @@ class OneDag(definitions.OneDefinition):
     declares = {
         "get": declared("Read a DAG", gives="Dag", headers=("ETag",)),
         "put": declared("Replace a DAG's definition", takes="DagInput", gives="Dag", **EDITED),
-        "patch": declared("Change fields of a DAG", takes="DagPatch", gives="Dag", **EDITED),
+        "patch": declared("Change fields of a DAG", takes="DagPatch", body_optional=True, gives="Dag", **EDITED),
         "delete": declared("Delete a DAG", gives={204: None}, request_headers=("If-Match",)),
     }
 

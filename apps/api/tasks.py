@@ -60,7 +60,9 @@ class OneTask(definitions.OneDefinition):
     declares = {
         "get": declared("Read a task", gives="Task", headers=("ETag",)),
         "put": declared("Replace a task's definition", takes="TaskInput", gives="DefinedTask", **EDITED),
-        "patch": declared("Change fields of a task", takes="TaskPatch", gives="DefinedTask", **EDITED),
+        "patch": declared(
+            "Change fields of a task", takes="TaskPatch", body_optional=True, gives="DefinedTask", **EDITED
+        ),
         "delete": declared("Delete a task", gives={204: None}, fails=(409,), request_headers=("If-Match",)),
     }
 

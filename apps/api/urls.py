@@ -6,6 +6,7 @@ from apps.api import (
     api_keys,
     audit_log,
     backfills,
+    bulk,
     circuits,
     dag_runs,
     dags,
@@ -26,6 +27,8 @@ from apps.api.openapi.views import Docs, OpenApiDocument
 
 urlpatterns = [
     path("v1/tasks", tasks.Tasks.as_view()),
+    path("v1/tasks/bulk", bulk.BulkTasks.as_view()),
+    path("v1/tasks/bulk-create", bulk.CreateTasks.as_view()),
     path("v1/tasks/<uuid:task_id>", tasks.OneTask.as_view()),
     path("v1/tasks/<uuid:task_id>/next", schedules.NextOfTask.as_view()),
     path("v1/tasks/<uuid:task_id>/executions", executions.ExecutionsOfTask.as_view()),
@@ -49,6 +52,7 @@ urlpatterns = [
     path("v1/backfills/<uuid:backfill_id>/stop", backfills.StopBackfill.as_view()),
     path("v1/schedules/preview", schedules.PreviewSchedule.as_view()),
     path("v1/executions", executions.Executions.as_view()),
+    path("v1/executions/bulk", bulk.BulkExecutions.as_view()),
     path("v1/executions/<uuid:execution_id>", executions.OneExecution.as_view()),
     path("v1/executions/<uuid:execution_id>/retry", executions.RetryExecution.as_view()),
     path("v1/executions/<uuid:execution_id>/cancel", executions.CancelExecution.as_view()),
@@ -90,5 +94,5 @@ urlpatterns = [
     path("v1/admin/scheduler/failover", scheduler.Failover.as_view()),
     path("v1/openapi.json", OpenApiDocument.as_view()),
     path("docs", Docs.as_view()),
-    re_path(r"(?s)^.*$", UnknownRoute.as_view()),
+    re_path(r"^", UnknownRoute.as_view()),
 ]

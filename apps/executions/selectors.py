@@ -71,6 +71,16 @@ def executions(
     return found
 
 
+def execution_ids(principal: Principal, wanted: Filter, *, now: datetime) -> list[UUID]:
+    """The ids of all that the filter finds, latest scheduled first."""
+    rows = _filtered(principal, wanted).prefetch_related(None)
+    found: list[UUID] = []
+    for since, until in _windows(wanted, now=now, behind=None, descending=True):
+        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until)
+        found += page.order_by("-id").values_list("id", flat=True)
+    return found
+
+
 def _filtered(principal: Principal, wanted: Filter) -> ExecutionQuerySet:
     rows: ExecutionQuerySet = scoped(Execution.objects.all(), principal)  # type: ignore[assignment]
     rows = rows.prefetch_related("task_version")  # not joined: a join would undo the index's order

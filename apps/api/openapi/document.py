@@ -78,7 +78,7 @@ class Described(AutoSchema):
         if self._is_repeatable:
             fails |= {409, 422}
         if "If-Match" in operation.request_headers:
-            fails.add(412)
+            fails |= {412, 422}
         answers = {str(status): self._answer(status, answer) for status, answer in operation.answers.items()}
         return {**answers, **{str(status): refusals.reference(status) for status in sorted(fails)}}
 

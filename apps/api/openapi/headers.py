@@ -19,7 +19,7 @@ OF_REQUESTS: dict[str, Shape] = {
     },
     "Last-Event-ID": {
         "description": "For event streams: go on behind this line.",
-        "schema": {"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"},
+        "schema": {"type": "string", "pattern": "^([0-9]{1,18}-[0-9]{1,18})?$"},
         "example": "1-120",
     },
 }

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from apps.api.openapi.schemas import backfills, dags, executions, fleet, logs, people, runs, schedules, tasks
+from apps.api.openapi.schemas import backfills, bulk, dags, executions, fleet, logs, people, runs, schedules, tasks
 from apps.api.openapi.shapes import Shape
 
-_MODULES = (backfills, dags, executions, fleet, logs, people, runs, schedules, tasks)
+_MODULES = (backfills, bulk, dags, executions, fleet, logs, people, runs, schedules, tasks)
 
 SCHEMAS: dict[str, Shape] = {name: shape for module in _MODULES for name, shape in module.SCHEMAS.items()}
 EXAMPLES: dict[str, dict[str, Any]] = {name: found for module in _MODULES for name, found in module.EXAMPLES.items()}
