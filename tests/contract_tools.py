@@ -14,7 +14,7 @@ from apps.tenants.models import LIMITS, ApiKey, Role, Tenant
 from tests.console_ledger import make_person
 from tests.factories import DAILY, Api, execution, make_principal, make_task, make_tenant, now
 
-NODES = [
+NODES: list[dict[str, Any]] = [
     {"id": "fetch", "handler": "demo.noop"},
     {"id": "check", "approval": {"message": "good?"}, "depends_on": ["fetch"]},
     {"id": "each", "handler": "demo.noop", "depends_on": ["fetch"], "map_over": "fetch.result.items"},
@@ -73,14 +73,14 @@ def _tasks_and_executions(tenant: Tenant) -> tuple[list[Any], list[Any]]:
 
 def _dags(owner: Api) -> dict[str, list[Any]]:
     dags = [owner.post("/dags", {"name": f"dag {n}", "schedule": DAILY, "nodes": NODES}).json() for n in range(2)]
-    runs = [owner.post(f"/dags/{dag['id']}/trigger").json()["id"] for dag in dags for _ in range(2)]
+    runs: list[Any] = [owner.post(f"/dags/{dag['id']}/trigger").json()["id"] for dag in dags for _ in range(2)]
     assert Dag.objects.filter(tenant=owner.tenant).count() == 2
     assert DagRun.objects.filter(id__in=runs).count() == 4
     assert RunNode.objects.filter(run_id=runs[0]).count() == 3
     return {
         "dag_id": [dag["id"] for dag in dags],
         "run_id": runs,
-        "node_id": [node["id"] for node in NODES],
+        "node_id": [str(node["id"]) for node in NODES],
         "number": [1],
     }
 

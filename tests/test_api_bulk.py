@@ -103,6 +103,7 @@ def test_retry_executions_by_filter(api: Api) -> None:
         ({"action": "pause", "filter": {"colour": "red"}}, "/filter/colour"),
         ({"action": "pause", "filter": {"paused": "yes"}}, "/filter/paused"),
         ({"action": "pause", "filter": {"tag": 3}}, "/filter/tag"),
+        ({"action": "pause", "filter": {"schedule_type": []}}, "/filter/schedule_type"),
         ({"action": "pause", "filter": {}, "dry_run": 1}, "/dry_run"),
         ({"action": "pause", "filter": {}, "expected_count": "3"}, "/expected_count"),
         ({"action": "pause", "filter": {}, "note": 3}, "/note"),

@@ -43,6 +43,8 @@ class _Texts:
         value = self._values.get(name)
         if value is None:
             return []
+        if value == []:  # no word would find everything, which nobody means by an empty list
+            raise InvalidInput(f"/filter/{name}", value, "is empty", "at least one word, or null for any")
         return [_text(name, each) for each in (value if isinstance(value, list) else [value])]
 
 

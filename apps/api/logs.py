@@ -44,6 +44,7 @@ class ExecutionLogs(ApiView):
     )
     def get(self, request: Request, execution_id: UUID) -> HttpResponseBase:
         queries.text(request, "search")
+        queries.read_boolean("grouped", request.query_params.get("grouped", "false"))
         execution = selectors.execution(principal(request), execution_id)
         if answers.wants_events(request._request):
             return answers.events(request._request, principal(request), execution)

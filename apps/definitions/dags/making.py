@@ -11,7 +11,7 @@ from django.db import connection as django_connection
 from django.db.models import Q
 
 from apps.definitions.dags.differences import Difference, differences
-from apps.definitions.dags.document import FIELDS, SPELLINGS, DagDocument, read_dag
+from apps.definitions.dags.document import FIELDS, SPELLINGS, DagDocument, read_dag, refuse_both_spellings
 from apps.definitions.dags.versions import document_of, put_document, write_graph, write_version
 from apps.definitions.edits import refire_at
 from apps.definitions.mismatch import VersionMismatch, mismatch
@@ -88,6 +88,8 @@ def update_dag(
     if expected_version is not None and expected_version != dag.version:
         raise mismatch_of(dag, expected_version, data)
     before = document_of(dag)
+    if partial and isinstance(data, Mapping):
+        refuse_both_spellings(data)
     given = {**before, **_own_words(data)} if partial and isinstance(data, Mapping) else data
     now, tasks = _now(), TasksOf(principal)
     document = _read(principal, given, now, tasks, before)
