@@ -202,3 +202,9 @@ def test_what_has_no_schedule_has_nothing_to_fill_in(api: Api) -> None:
     wanted = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:03:00Z"}
     (error,) = problem(api.post(f"/dags/{identity}/backfill", wanted), 422)["errors"]
     assert "manual" in error["detail"]
+
+
+def test_an_edit_under_both_names_of_a_field_is_refused(api: Api) -> None:
+    made = api.post("/dags", {"name": "d", "nodes": [{"id": "one", "handler": "demo.noop"}]}).json()
+    body = problem(api.call("patch", f"/dags/{made['id']}", {"name": "x", "dag": "y"}), 422)
+    assert body["errors"][0]["pointer"] == "/dag"

@@ -297,11 +297,23 @@ def test_our_own_faults_tell_no_secrets(
     def fail(*_: Any, **__: Any) -> None:
         raise fault
 
-    monkeypatch.setattr("apps.definitions.selectors.tasks", fail)
+    monkeypatch.setattr("apps.api.lists.filtered", fail)
     response = api.get("/tasks")
     problem(response, status)
     assert b"secret" not in response.content
     assert response.has_header("Retry-After") == (status == 503)
+
+
+@pytest.mark.parametrize("identity", ["01a0b605-062a-7c36-9330-a9b31c4c71f3", "05e3ccbf-e3a9-7093-abd2-56593b168dc8"])
+def test_ids_of_runs_on_days_that_there_are_not(api: Api, identity: str) -> None:
+    run = f"/dags/executions/{identity}"
+    for act in ("cancel", "pause", "resume", "rerun", "nodes/a/clear", "nodes/a/skip", "nodes/a/approve"):
+        problem(api.post(f"{run}/{act}"), 404)
+    problem(api.post(f"{run}/nodes/a/mark", {"state": "success"}), 404)
+
+
+def test_what_is_no_route_is_a_problem_even_with_a_line_feed_in_it(api: Api) -> None:
+    problem(api.get("/dags/%0Aa/next"), 404)
 
 
 def test_a_database_that_only_reads_is_a_service_that_is_away(api: Api) -> None:

@@ -194,4 +194,4 @@ def test_the_api_shows_it_and_finds_it(principal: Principal) -> None:
     assert listed("queued") == [str(second.id)]
     assert listed("running") == [str(first.id)]
     assert listed("queued", "running") == [str(second.id), str(first.id)]
-    assert len(selectors.runs(principal, dag_id=dag.id, limit=10)) == 2
+    assert selectors.runs(principal).filter(dag_id=dag.id).count() == 2

@@ -1,18 +1,20 @@
 """/api/v1/admin/tenants: all tenants, for the platform's own. To everybody else none of them is there."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import connection as django_connection
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.api import queries
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
-from apps.api.openapi.declare import documented
-from apps.api.pagination import page_request
+from apps.api.filters import Filters, Text, Words
+from apps.api.lists import ListView
+from apps.api.openapi.declare import declared, documented
+from apps.api.pagination import Ordering
 from apps.api.representations import moment
 from apps.api.scheduler import PlatformView, frozen
 from apps.executions import freezing, usage
@@ -22,23 +24,26 @@ from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import NotFound
 
 
-class Tenants(PlatformView):
-    """The latest first. `search` is about any part of slug or name."""
+class _Search(Text):
+    def filter(self, qs: Any, value: Any) -> Any:
+        return qs if value is None else tenants.found_by(qs, value)
 
-    query_parameters = ("search", "tier", "limit", "cursor")
 
-    @documented("List tenants", gives="ManagedTenantPage")
-    def get(self, request: Request) -> Response:
-        page = page_request(request, filters=("search", "tier"))
-        tier = queries.text(request, "tier")
-        if tier is not None and tier not in Tier.values:
-            raise queries.query_error("tier", tier, "is not a tier", Tier.values)
-        rows = tenants.tenants(search=queries.text(request, "search"), tier=tier)
-        if page.below is not None:
-            rows = rows.filter(id__lt=page.below)
-        found = list(rows[: page.limit + 1])
-        items = found[: page.limit]
-        return Response(page.answer(found, shown(items), items[-1].id if items else None))
+class TenantFilters(Filters):
+    search = _Search(about="in any part of slug or name")
+    tier = Words({tier: tier for tier in Tier.values}, "tier")
+
+
+class Tenants(PlatformView, ListView):
+    filters = TenantFilters
+    ordering = Ordering({"slug": "slug", "created_at": "id"}, default="-created_at")
+    declares = {"get": declared("List tenants", gives="ManagedTenantPage")}
+
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return Tenant.objects.all()
+
+    def shown(self, request: Request, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        return shown(rows)
 
     @documented(
         "Make a tenant",
@@ -49,12 +54,8 @@ class Tenants(PlatformView):
     )
     def post(self, request: Request) -> Response:
         data = body_object(request, fields=tenants.FIELDS)
-
-        def act() -> Response:
-            made = tenants.create(principal=principal(request), data=data)
-            return Response(shown([made])[0], status=201, headers={"Location": f"/api/v1/admin/tenants/{made.id}"})
-
-        return once(request, act)
+        made = tenants.create(principal=principal(request), data=data)
+        return Response(shown([made])[0], status=201, headers={"Location": f"/api/v1/admin/tenants/{made.id}"})
 
 
 class _OfOne(ApiView):
@@ -102,7 +103,7 @@ class ThawTenant(_OfOne):
         return Response({"frozen": None})
 
 
-def shown(rows: list[Tenant]) -> list[dict[str, Any]]:
+def shown(rows: Sequence[Tenant]) -> list[dict[str, Any]]:
     """With what they have used of their quotas: two queries for all."""
     quotas = usage.quotas_of(postgres.raw(django_connection), [row.id for row in rows])
     standing = freezing.standing_of([row.id for row in rows])

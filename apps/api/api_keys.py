@@ -1,16 +1,19 @@
 """/api/v1/api-keys: for owners. The text of a key is in the answer that made it, and nowhere else."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.openapi.declare import documented
-from apps.api.pagination import page_request
+from apps.api.lists import ListView
+from apps.api.openapi.declare import declared, documented
+from apps.api.pagination import Ordering
 from apps.api.representations import moment
 from apps.api.scopes import read_scopes
 from apps.definitions.schedule_input import Reader
@@ -31,23 +34,24 @@ class OwnersView(ApiView):
         return Role.OWNER
 
 
-class ApiKeys(OwnersView):
-    query_parameters = ("limit", "cursor")
+class ApiKeys(OwnersView, ListView):
+    """Revoked ones too."""
 
-    @documented("List API keys", gives="ApiKeyPage")
-    def get(self, request: Request) -> Response:
-        """The newest first, revoked ones too."""
-        page = page_request(request, filters=())
-        rows = scoped(ApiKey.objects.order_by("-id"), principal(request))
-        if page.below is not None:
-            rows = rows.filter(id__lt=page.below)
-        found = list(rows[: page.limit + 1])
-        shown = found[: page.limit]
-        return Response(page.answer(found, [_shown(row) for row in shown], shown[-1].id if shown else None))
+    secret_answer = True
+    ordering = Ordering({"created_at": "id", "name": "name"}, default="-created_at")
+    declares = {"get": declared("List API keys", gives="ApiKeyPage")}
+
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return scoped(ApiKey.objects.all(), principal(request))
+
+    def shown(self, request: Request, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        return [_shown(row) for row in rows]
 
     @documented("Make an API key", takes="ApiKeyInput", gives={201: "NewApiKey"}, headers=("Location", "Cache-Control"))
     def post(self, request: Request) -> Response:
-        """Not repeatable by an Idempotency-Key: the answer must not be kept."""
+        """The key's text is in this answer and nowhere else: an Idempotency-Key keeps it from being made twice, and who
+        asks again is told (409) which one was made.
+        """
         body = body_object(request, fields=("name", "role", "expires_at", "scopes"))
         who = principal(request)
         made = keys.make_over_rest(

@@ -1,20 +1,23 @@
 """/api/v1/backfills, and the backfill of a task or a DAG."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.api import queries
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.dag_representations import backfill
-from apps.api.idempotency import once
-from apps.api.openapi.declare import Answer, documented
-from apps.api.pagination import page_request
+from apps.api.filters import Filters, Identity, Words
+from apps.api.lists import ListView
+from apps.api.openapi.declare import Answer, declared, documented
+from apps.api.pagination import Ordering
 from apps.api.representations import moment
 from apps.definitions import backfills
+from apps.definitions.models import BackfillState
 from chronoweb.runtime.errors import InvalidInput
 
 SHOWN = 1000
@@ -35,17 +38,13 @@ class _Begin(ApiView):
         dry_run = data.get("dry_run")
         if dry_run is not None and not isinstance(dry_run, bool):
             raise InvalidInput("/dry_run", dry_run, "must be true or false", ("true", "false"))
-
-        def act() -> Response:
-            target = backfills.target(principal(request), **of)
-            wanted = backfills.read_request(target, data)
-            if dry_run:
-                occurrences = [moment(nominal) for nominal in wanted.preview(SHOWN)]
-                return Response({"total": wanted.total, "occurrences": occurrences})
-            made = backfills.start_backfill(principal=principal(request), of=target, request=wanted)
-            return Response(backfill(made), status=202, headers={"Location": f"/api/v1/backfills/{made.id}"})
-
-        return once(request, act)
+        target = backfills.target(principal(request), **of)
+        wanted = backfills.read_request(target, data)
+        if dry_run:
+            occurrences = [moment(nominal) for nominal in wanted.preview(SHOWN)]
+            return Response({"total": wanted.total, "occurrences": occurrences})
+        made = backfills.start_backfill(principal=principal(request), of=target, request=wanted)
+        return Response(backfill(made), status=202, headers={"Location": f"/api/v1/backfills/{made.id}"})
 
 
 class BackfillTask(_Begin):
@@ -60,21 +59,22 @@ class BackfillDag(_Begin):
         return self._begin(request, dag_id=dag_id)
 
 
-class Backfills(ApiView):
-    query_parameters = ("task_id", "dag_id", "limit", "cursor")
+class BackfillFilters(Filters):
+    task_id = Identity("task_id")
+    dag_id = Identity("dag_id")
+    state = Words({state: state for state in BackfillState.values}, "state")
 
-    @documented("List backfills", gives="BackfillPage")
-    def get(self, request: Request) -> Response:
-        page = page_request(request, filters=("task_id", "dag_id"))
-        rows = backfills.backfills(principal(request))
-        for name in ("task_id", "dag_id"):
-            if (identity := queries.identity(request, name)) is not None:
-                rows = rows.filter(**{name: identity})
-        if page.below is not None:
-            rows = rows.filter(id__lt=page.below)
-        found = list(rows.order_by("-id")[: page.limit + 1])
-        shown = found[: page.limit]
-        return Response(page.answer(found, [backfill(row) for row in shown], shown[-1].id if shown else None))
+
+class Backfills(ListView):
+    filters = BackfillFilters
+    ordering = Ordering({"created_at": "id"}, default="-created_at")
+    declares = {"get": declared("List backfills", gives="BackfillPage")}
+
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return backfills.backfills(principal(request))
+
+    def shown(self, request: Request, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        return [backfill(row) for row in rows]
 
 
 class OneBackfill(ApiView):

@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 
 from apps.api import problems, queries
 from apps.api.authentication import Bearer, BrowserSession
+from apps.api.idempotency import HEADER, once
 from apps.api.parsing import StrictJsonParser
 from apps.api.scopes import refuse_out_of_scope
 from apps.definitions import json_values
@@ -58,12 +59,13 @@ class PublicView(APIView):
 class ApiView(PublicView):
     """For holders of an API key, a token or a session: viewers read, operators write too.
 
-    repeatable: whether its POST heeds Idempotency-Key. query_parameters: what the URL's query may name; anything else
-    is refused, on every route.
+    repeatable: whether its POST heeds Idempotency-Key. secret_answer: what its POST answers must not be kept.
+    query_parameters: what the URL's query may name; anything else is refused, on every route.
     """
 
     authentication_classes: Any = [Bearer, BrowserSession]
     repeatable = True
+    secret_answer = False
     query_parameters: tuple[str, ...] = ()
     _taken: Taken | None = None
 
@@ -78,6 +80,24 @@ class ApiView(PublicView):
         if not request.user.may(needed):
             raise PermissionDenied(f"this needs the role {needed.value}; yours is {request.user.role.value}")
         queries.refuse_unknown(request, self.query_parameters)
+        if request.method == "POST" and self.repeatable:
+            self._act_once(request)
+
+    def _act_once(self, request: Request) -> None:
+        """DRF takes the handler behind `initial`: from here on it is one that heeds the request's key."""
+        post: Callable[..., Response] = getattr(self, "post", self.http_method_not_allowed)
+
+        def repeatable_post(*args: Any, **kwargs: Any) -> Response:
+            if HEADER not in request.headers:
+                return post(*args, **kwargs)
+            question = self.question(request)
+            return once(request, lambda: post(*args, **kwargs), question=question, secret=self.secret_answer)
+
+        setattr(self, "post", repeatable_post)  # noqa: B010 - mypy takes an assignment for a method of the class
+
+    def question(self, request: Request) -> Any:
+        """What tells one POST with an Idempotency-Key from another: the body."""
+        return given(request)
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **kwargs)

@@ -16,8 +16,8 @@ def dag(row: Dag, *, role: Role) -> dict[str, Any]:
     return {"id": str(row.id), **document(document_of(row), role=role), **_standing(row)}
 
 
-def dag_line(row: Dag) -> dict[str, Any]:
-    """As a list shows it: without nodes."""
+def dag_line(row: Dag, *, role: Role) -> dict[str, Any]:
+    """As a list shows it: without nodes, so every role sees the same."""
     return {
         "id": str(row.id),
         "name": row.name,

@@ -1,9 +1,10 @@
 """/api/v1/dags/{dag}/executions and /api/v1/dags/executions/{run}: runs, their nodes, and what persons do to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -11,35 +12,55 @@ from apps.api import dag_run_representations as shown_as
 from apps.api import representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
+from apps.api.filters import Filters, Moment, Words
+from apps.api.lists import ListView
 from apps.api.openapi.declare import Content, Operation, declared, documented
-from apps.api.openapi.shapes import many, one_of
-from apps.api.pagination import page_request
-from apps.api.problems import query_error
+from apps.api.pagination import Ordering, PageRequest
 from apps.definitions.dags import selectors as definitions
 from apps.executions.dags import operations, selectors
 from apps.executions.dags.models import RUN_WORDS
+from apps.executions.states import Origin
 from chronoweb.runtime.errors import InvalidInput
 
 MOST_EXECUTIONS = 10_000
 NOTE_CHARACTERS = 1000
 
 
-class DagRuns(ApiView):
-    """Runs of one DAG, latest first."""
+class Standings(Words):
+    """A run that waits for others of its DAG has a word of its own beside those of the ledger."""
 
-    query_parameters = ("status", "limit", "cursor")
+    def __init__(self) -> None:
+        super().__init__({word: word for word in RUN_WORDS}, "status")
 
-    @documented("List runs of a DAG", gives="DagRunPage", parameters={"status": many(one_of(RUN_WORDS))})
-    def get(self, request: Request, dag_id: UUID) -> Response:
-        page = page_request(request, filters=("status",))
-        found = selectors.runs(
-            principal(request), dag_id=dag_id, statuses=_statuses(request), below=page.below, limit=page.limit + 1
-        )
-        if not found:
-            definitions.dag(principal(request), dag_id)  # or there is no such DAG; a deleted one is known by its runs
-        shown = found[: page.limit]
-        return Response(page.answer(found, [shown_as.run(row) for row in shown], shown[-1].id if shown else None))
+    def filter(self, qs: Any, value: Any) -> Any:
+        return qs if value is None else selectors.of_words(qs, value)
+
+
+class DagRunFilters(Filters):
+    status = Standings()
+    origin = Words(Origin, "origin")
+    since = Moment("scheduled_at", "gte", about="scheduled then or later")
+    until = Moment("scheduled_at", "lt", about="scheduled before")
+
+
+class DagRuns(ListView):
+    """Runs of one DAG, latest first; a deleted DAG is known by its runs."""
+
+    filters = DagRunFilters
+    ordering = Ordering({"scheduled_at": "id"}, default="-scheduled_at")
+    declares = {"get": declared("List runs of a DAG", gives="DagRunPage")}
+
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return selectors.runs(principal(request)).filter(dag_id=self.kwargs["dag_id"])
+
+    def found(self, request: Request, page: PageRequest) -> Sequence[Any]:
+        found = super().found(request, page)
+        if not found and not self.rows(request).exists():
+            definitions.dag(principal(request), self.kwargs["dag_id"])  # or there is no such DAG
+        return found
+
+    def shown(self, request: Request, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        return [shown_as.run(row) for row in rows]
 
 
 class OneDagRun(ApiView):
@@ -83,12 +104,8 @@ class _RunAct(ApiView):
 
     def post(self, request: Request, run_id: UUID, **where: str) -> Response:
         body = body_object(request, fields=self.fields)
-
-        def answer() -> Response:
-            self.act(principal=principal(request), run_id=run_id, **where, **self.read(body))
-            return _detail(request, run_id, status=202)
-
-        return once(request, answer)
+        self.act(principal=principal(request), run_id=run_id, **where, **self.read(body))
+        return _detail(request, run_id, status=202)
 
     act: Callable[..., None]
 
@@ -162,14 +179,6 @@ def _detail(request: Request, run_id: UUID, *, status: int = 200) -> Response:
     row = selectors.run(principal(request), run_id)
     location = {"Location": f"/api/v1/dags/executions/{run_id}"} if status == 202 else None
     return Response(shown_as.run_detail(row, selectors.graph(row)), status=status, headers=location)
-
-
-def _statuses(request: Request) -> frozenset[str]:
-    words = request.query_params.getlist("status")
-    for word in words:
-        if word not in RUN_WORDS:
-            raise query_error("status", word, "is not a status of a run", list(RUN_WORDS))
-    return frozenset(words)
 
 
 def _text(name: str) -> Callable[[Any], str]:

@@ -1,16 +1,18 @@
 """/api/v1/admin/dlq/retry-all and …/replays: many dead letters go round again, at a pace, with progress and a stop."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
-from apps.api.openapi.declare import Answer, documented
-from apps.api.pagination import page_request
+from apps.api.lists import ListView
+from apps.api.openapi.declare import Answer, declared, documented
+from apps.api.pagination import Ordering
 from apps.api.representations import moment
 from apps.definitions.schedule_input import Reader
 from apps.executions import dead_letters
@@ -40,29 +42,22 @@ class RetryAll(ApiView):
     def post(self, request: Request) -> Response:
         data = body_object(request, fields=FIELDS)
         wanted, terms, dry_run = _read(data)
-
-        def act() -> Response:
-            who = principal(request)
-            if dry_run:
-                return Response({"matching": dead_letters.count(who, wanted)})
-            made = dead_letters.start_replay(principal=who, wanted=wanted, **terms)
-            return Response(shown(made), status=202, headers={"Location": f"/api/v1/admin/dlq/replays/{made.id}"})
-
-        return once(request, act)
+        who = principal(request)
+        if dry_run:
+            return Response({"matching": dead_letters.count(who, wanted)})
+        made = dead_letters.start_replay(principal=who, wanted=wanted, **terms)
+        return Response(shown(made), status=202, headers={"Location": f"/api/v1/admin/dlq/replays/{made.id}"})
 
 
-class Replays(ApiView):
-    query_parameters = ("limit", "cursor")
+class Replays(ListView):
+    ordering = Ordering({"created_at": "id"}, default="-created_at")
+    declares = {"get": declared("List replays of dead letters", gives="DeadLetterReplayPage")}
 
-    @documented("List replays of dead letters", gives="DeadLetterReplayPage")
-    def get(self, request: Request) -> Response:
-        page = page_request(request, filters=())
-        rows = dead_letters.replays(principal(request))
-        if page.below is not None:
-            rows = rows.filter(id__lt=page.below)
-        found = list(rows[: page.limit + 1])
-        items = found[: page.limit]
-        return Response(page.answer(found, [shown(row) for row in items], items[-1].id if items else None))
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return dead_letters.replays(principal(request))
+
+    def shown(self, request: Request, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        return [shown(row) for row in rows]
 
 
 class OneReplay(ApiView):

@@ -1,47 +1,92 @@
 """/api/v1/executions and /api/v1/admin/dlq"""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db import connection as django_connection
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api import queries, representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
-from apps.api.openapi.declare import documented
-from apps.api.openapi.shapes import many, text, words
-from apps.api.pagination import page_request
+from apps.api.filters import Filters, Identity, Moment, Text, Words, read
+from apps.api.lists import ListView
+from apps.api.openapi.declare import declared, documented
+from apps.api.openapi.shapes import text
+from apps.api.pagination import Ordering, PageRequest
+from apps.definitions.selectors import refuse_unknown_task
 from apps.executions import person_store, selectors, services
-from apps.executions.dead_letters import DeadLetterFilter
-from apps.executions.states import Status
+from apps.executions.models import DeadLetter as DeadLetterRow
+from apps.executions.models import Execution
+from apps.executions.states import Origin, Status
 from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import InvalidInput
 
-FILTERS = ("task_id", "status", "since", "until")
-DEAD_LETTER_FILTERS = ("task_id", "fingerprint", "since", "until")
+
+class ExecutionFilters(Filters):
+    task_id = Identity("task_id")
+    dag_run_id = Identity("dag_run_id")
+    status = Words(Status, "status")
+    origin = Words(Origin, "origin")
+    since = Moment("scheduled_at", "gte", about="scheduled then or later")
+    until = Moment("scheduled_at", "lt", about="scheduled before")
 
 
-class Executions(ApiView):
-    """Latest scheduled first; without `since`, of the last selectors.DEFAULT_DAYS_BACK days and all that is ahead."""
+def wanted(values: Mapping[str, Any]) -> selectors.Filter:
+    """Which executions the values of ExecutionFilters ask for."""
+    return selectors.Filter(
+        task_id=values["task_id"],
+        dag_run_id=values["dag_run_id"],
+        statuses=frozenset(Status(number) for number in values["status"] or ()),
+        origins=frozenset(Origin(number) for number in values["origin"] or ()),
+        since=values["since"],
+        until=values["until"],
+    )
 
-    query_parameters = (*FILTERS, "limit", "cursor")
 
-    @documented("List executions", gives="ExecutionPage", parameters={"status": many(words(Status))})
-    def get(self, request: Request) -> Response:
-        page = page_request(request, filters=FILTERS)
-        wanted = selectors.Filter(
-            task_id=queries.identity(request, "task_id"),
-            statuses=queries.statuses(request, "status"),
-            since=queries.moment(request, "since"),
-            until=queries.moment(request, "until"),
-        )
+class Executions(ListView):
+    """Latest scheduled first; without `since`, of the last 35 days and all that is ahead."""
+
+    filters = ExecutionFilters
+    ordering = Ordering({"scheduled_at": "id"}, default="-scheduled_at")
+    declares = {"get": declared("List executions", gives="ExecutionPage")}
+
+    def found(self, request: Request, page: PageRequest) -> Sequence[Execution]:
+        return self.page_of(request, page, wanted(read(self.filters, request.query_params)))
+
+    @staticmethod
+    def page_of(request: Request, page: PageRequest, which: selectors.Filter) -> Sequence[Execution]:
         now = person_store.database_now(postgres.raw(django_connection))
-        found = selectors.executions(principal(request), wanted, now=now, below=page.below, limit=page.limit + 1)
-        shown = found[: page.limit]
-        items = representations.executions(shown, principal(request))
-        return Response(page.answer(found, items, shown[-1].id if shown else None))
+        return selectors.executions(
+            principal(request), which, now=now, behind=page.last, descending=page.descends, limit=page.limit + 1
+        )
+
+    def shown(self, request: Request, rows: Sequence[Execution]) -> list[dict[str, Any]]:
+        return representations.executions(rows, principal(request))
+
+
+class ExecutionsOfTaskFilters(Filters):
+    status = Words(Status, "status")
+    origin = Words(Origin, "origin")
+    since = Moment("scheduled_at", "gte", about="scheduled then or later")
+    until = Moment("scheduled_at", "lt", about="scheduled before")
+
+
+class ExecutionsOfTask(Executions):
+    """Executions of one task, as in the list of all; a deleted task is known by its executions."""
+
+    filters = ExecutionsOfTaskFilters
+    declares = {"get": declared("List executions of a task", gives="ExecutionPage")}
+
+    def found(self, request: Request, page: PageRequest) -> Sequence[Execution]:
+        values = {**dict.fromkeys(ExecutionFilters.base_filters), **read(self.filters, request.query_params)}
+        found = self.page_of(request, page, wanted({**values, **self.kwargs}))
+        if not found:
+            refuse_unknown_task(principal(request), self.kwargs["task_id"])
+        return found
 
 
 class OneExecution(ApiView):
@@ -63,11 +108,7 @@ class RetryExecution(ApiView):
     )
     def post(self, request: Request, execution_id: UUID) -> Response:
         body_object(request, fields=())
-
-        def act() -> Response:
-            return _detail(request, services.retry(principal=principal(request), execution_id=execution_id), status=202)
-
-        return once(request, act)
+        return _detail(request, services.retry(principal=principal(request), execution_id=execution_id), status=202)
 
 
 class CancelExecution(ApiView):
@@ -78,37 +119,32 @@ class CancelExecution(ApiView):
         return _detail(request, execution_id)
 
 
-class DeadLetters(ApiView):
-    """Latest scheduled first; `since` and `until` are about when they died."""
+class DeadLetterFilters(Filters):
+    task_id = Identity("task_id")
+    fingerprint = Text("fingerprint", about="failed alike")
+    since = Moment("since", "gte", about="dead since then or later")
+    until = Moment("since", "lt", about="dead before")
 
-    query_parameters = (*DEAD_LETTER_FILTERS, "limit", "cursor")
 
-    @documented("List dead letters", gives="DeadLetterPage")
-    def get(self, request: Request) -> Response:
-        page = page_request(request, filters=DEAD_LETTER_FILTERS)
-        wanted = DeadLetterFilter(
-            task_id=queries.identity(request, "task_id"),
-            fingerprint=queries.text(request, "fingerprint"),
-            since=queries.moment(request, "since"),
-            until=queries.moment(request, "until"),
-        )
-        found = selectors.dead_letters(
-            principal(request),
-            wanted=wanted,
-            below=page.below,
-            limit=page.limit + 1,
-        )
-        shown = found[: page.limit]
-        executions = representations.executions([row.execution for row in shown], principal(request))
-        items = [
+class DeadLetters(ListView):
+    filters = DeadLetterFilters
+    ordering = Ordering({"scheduled_at": "execution_id"}, default="-scheduled_at", tie="execution_id")
+    declares = {"get": declared("List dead letters", gives="DeadLetterPage")}
+
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return selectors.dead_letters(principal(request))
+
+    def shown(self, request: Request, rows: Sequence[DeadLetterRow]) -> list[dict[str, Any]]:
+        pairs = selectors.with_executions(rows)
+        executions = representations.executions([execution for _, execution in pairs], principal(request))
+        return [
             {
                 **execution,
-                "fingerprint": row.letter.fingerprint,
-                "since": representations.moment(row.letter.since),
+                "fingerprint": letter.fingerprint,
+                "since": representations.moment(letter.since),
             }
-            for execution, row in zip(executions, shown, strict=True)
+            for execution, (letter, _) in zip(executions, pairs, strict=True)
         ]
-        return Response(page.answer(found, items, shown[-1].letter.execution_id if shown else None))
 
 
 class DeadLetter(ApiView):
@@ -145,12 +181,8 @@ class ReplayDeadLetter(ApiView):
         from_start = body_object(request, fields=("from_start",)).get("from_start", False)
         if not isinstance(from_start, bool):
             raise InvalidInput("/from_start", from_start, "must be true or false", "true, false")
-
-        def act() -> Response:
-            again = services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
-            return _detail(request, again, status=202)
-
-        return once(request, act)
+        again = services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
+        return _detail(request, again, status=202)
 
 
 def _detail(request: Request, execution_id: UUID, *, status: int = 200) -> Response:

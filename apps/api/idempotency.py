@@ -1,4 +1,7 @@
-"""The header Idempotency-Key: a POST that is sent again gets the answer of the first, and happens once."""
+"""The header Idempotency-Key: a POST that is sent again gets the answer of the first, and happens once.
+
+ApiView does this for every POST of a tenant; views say only what is special to them.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,18 +17,22 @@ from apps.definitions import json_values
 from apps.executions import idempotency
 from chronoweb.runtime import postgres
 from chronoweb.runtime.config import config
+from chronoweb.runtime.errors import Conflict
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 _KEPT_HEADERS = ("Location", "ETag")
+NOT_KEPT = "not kept"
+"""Stands for a body that is not kept; no answer is a text."""
 
 
-def once(request: Request, act: Callable[[], Response], *, question: Any = None) -> Response:
+def once(request: Request, act: Callable[[], Response], *, question: Any, secret: bool = False) -> Response:
     """Run `act` in one transaction with the request's key, or repeat the answer that is stored for it.
 
-    question: what tells requests apart, where that is not the body itself. Only an answer of success is stored; what
-    failed wrote nothing and may be tried again. Raises InvalidInput (422) when the key was used for another request,
-    Conflict (409) while the first one is still at work.
+    question: what tells requests apart. Only an answer of success is stored; what failed wrote nothing and may be tried
+    again. secret: the answer must not be kept, so it is not repeated either: who asks again is told what was made.
+    Raises InvalidInput (422) when the key was used for another request, Conflict (409) while the first one is still at
+    work and for what is secret.
     """
     key = request.headers.get(HEADER)
     if key is None:
@@ -33,7 +40,7 @@ def once(request: Request, act: Callable[[], Response], *, question: Any = None)
     if not 1 <= len(key) <= idempotency.LONGEST_KEY or not key.isprintable():
         legal = f"1 to {idempotency.LONGEST_KEY} printable characters"
         raise header_error(HEADER, key, "is not a key", legal)
-    content = json_values.canonical(request.data if question is None else question)
+    content = json_values.canonical(question)
     asked = idempotency.digest((request.method or "").encode(), request.path.encode(), content)
     stored = f"request:{key}"
     tenant_id = principal(request).tenant_id
@@ -46,7 +53,7 @@ def once(request: Request, act: Callable[[], Response], *, question: Any = None)
             return _repeat(used, asked, key)
         response = act()
         kept = {name: response[name] for name in _KEPT_HEADERS if response.has_header(name)}
-        answer = {"headers": kept, "body": response.data}
+        answer = {"headers": kept, "body": NOT_KEPT if secret else response.data}
         idempotency.answer(connection, tenant_id=tenant_id, key=stored, status=response.status_code, body=answer)
     return response
 
@@ -55,4 +62,11 @@ def _repeat(used: idempotency.Used, question: str, key: str) -> Response:
     if used.body_hash != question:
         legal = "a new key for a new request"
         raise header_error(HEADER, key, "was used for another request (method, path or body differ)", legal)
+    if used.body["body"] == NOT_KEPT:
+        made = used.body["headers"].get("Location")
+        raise Conflict(
+            "this was done already, and its answer held a secret, which is shown once and not kept"
+            + (f"; what it made is at {made}: delete that and ask again with a new key" if made else ""),
+            location=made,
+        )
     return Response(used.body["body"], status=used.status, headers={**used.body["headers"], REPLAYED: "true"})

@@ -8,7 +8,6 @@ from rest_framework.response import Response
 from apps.api import representations
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
 from apps.api.openapi.declare import documented
 from apps.definitions.crontab import importing, reading, wording
 from apps.definitions.crontab.importing import Import, Imported
@@ -31,21 +30,17 @@ class ImportCrontab(ApiView):
     @documented("Import a crontab", takes="CrontabInput", gives="ImportedCrontab")
     def post(self, request: Request) -> Response:
         wanted = _wanted(body_object(request, fields=_FIELDS))
-
-        def act() -> Response:
-            form = None if wanted["form"] == "auto" else wanted["form"]
-            done = importing.import_crontab(
-                principal=principal(request),
-                crontab=reading.read_crontab(wanted["text"], form=form),
-                source=wanted["source"],
-                timezone=wanted["timezone"],
-                strict_timing=wanted["strict_timing"],
-                prune=wanted["prune"],
-                dry_run=wanted["dry_run"],
-            )
-            return Response(_shown(done))
-
-        return once(request, act)
+        form = None if wanted["form"] == "auto" else wanted["form"]
+        done = importing.import_crontab(
+            principal=principal(request),
+            crontab=reading.read_crontab(wanted["text"], form=form),
+            source=wanted["source"],
+            timezone=wanted["timezone"],
+            strict_timing=wanted["strict_timing"],
+            prune=wanted["prune"],
+            dry_run=wanted["dry_run"],
+        )
+        return Response(_shown(done))
 
 
 def _wanted(body: dict[str, Any]) -> dict[str, Any]:

@@ -23,9 +23,12 @@ LOG_PARAMETERS = {
     "cursor": {**TEXT, "description": "the id of a line: go on behind it"},
     "limit": {**whole(1, answers.LARGEST_LIMIT), "default": answers.DEFAULT_LIMIT},
     "search": {**text(200), "description": "lines with all these words"},
-    "stream": many(one_of(STREAMS.values())),
+    "stream": many(one_of(STREAMS.values()), least=1),
 }
-SEARCH_PARAMETERS = {name: shape for name, shape in LOG_PARAMETERS.items() if name != "stream"}
+SEARCH_PARAMETERS = {
+    **{name: shape for name, shape in LOG_PARAMETERS.items() if name != "stream"},
+    "search": {**text(200, 1), "description": "lines with all these words", "required": True},
+}
 
 
 class ExecutionLogs(ApiView):
@@ -41,6 +44,7 @@ class ExecutionLogs(ApiView):
     )
     def get(self, request: Request, execution_id: UUID) -> HttpResponseBase:
         queries.text(request, "search")
+        queries.read_boolean("grouped", request.query_params.get("grouped", "false"))
         execution = selectors.execution(principal(request), execution_id)
         if answers.wants_events(request._request):
             return answers.events(request._request, principal(request), execution)

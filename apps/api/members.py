@@ -1,16 +1,17 @@
 """/api/v1/members: who belongs to the tenant. Everybody in it sees; owners change."""
 
+from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.idempotency import once
-from apps.api.openapi.declare import documented
-from apps.api.pagination import page_request
+from apps.api.lists import ListView
+from apps.api.openapi.declare import declared, documented
+from apps.api.pagination import Ordering
 from apps.api.representations import moment
 from apps.tenants import members
 from apps.tenants.models import Membership, Role
@@ -22,33 +23,25 @@ class MembersView(ApiView):
         return Role.VIEWER if request.method in ("GET", "HEAD") else Role.OWNER
 
 
-class Members(MembersView):
-    query_parameters = ("limit", "cursor")
+class Members(MembersView, ListView):
+    ordering = Ordering({"created_at": "id", "username": "user__username"}, default="-created_at")
+    declares = {"get": declared("List members", gives="MemberPage")}
 
-    @documented("List members", gives="MemberPage")
-    def get(self, request: Request) -> Response:
-        page = page_request(request, filters=())
-        rows = members.members(principal(request)).order_by("-id")
-        if page.below is not None:
-            rows = rows.filter(id__lt=page.below.int)
-        found = list(rows[: page.limit + 1])
-        shown = found[: page.limit]
-        last = UUID(int=shown[-1].pk) if shown else None
-        return Response(page.answer(found, [_shown(row) for row in shown], last))
+    def rows(self, request: Request) -> QuerySet[Any, Any]:
+        return members.members(principal(request))
+
+    def shown(self, request: Request, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        return [_shown(row) for row in rows]
 
     @documented("Add a member", takes="MemberInput", gives={201: "Member"}, fails=(409,))
     def post(self, request: Request) -> Response:
         body = body_object(request, fields=("username", "role"))
-
-        def act() -> Response:
-            row = members.add(
-                principal=principal(request),
-                username=body.get("username"),
-                role=members.read_role(body.get("role", Role.VIEWER.value)),
-            )
-            return Response(_shown(row), status=201)
-
-        return once(request, act)
+        row = members.add(
+            principal=principal(request),
+            username=body.get("username"),
+            role=members.read_role(body.get("role", Role.VIEWER.value)),
+        )
+        return Response(_shown(row), status=201)
 
 
 class OneMember(MembersView):

@@ -55,6 +55,11 @@ def query_error(name: str, value: Any, problem: str, legal: Any) -> InvalidInput
     return InvalidInput(f"{_QUERY}{name}", value, problem, legal)
 
 
+def parameter_of(error: InvalidInput) -> str:
+    """Which parameter of the query a `query_error` is about."""
+    return error.pointer.removeprefix(_QUERY)
+
+
 def problem(
     status: int, kind: str, detail: str, *, errors: Sequence[dict[str, Any]] = (), headers: Any = None, **extra: Any
 ) -> Response:

@@ -10,7 +10,6 @@ from rest_framework.response import Response
 
 from apps.api.authentication import principal
 from apps.api.base import ApiView, given
-from apps.api.idempotency import once
 from apps.api.openapi.declare import documented
 from apps.api.representations import moment
 from apps.definitions import json_values, secret_use
@@ -34,14 +33,14 @@ class Secrets(ApiView):
     @documented("Keep a secret", takes="SecretInput", gives={201: "Secret"}, headers=("Location",), fails=(409,))
     def post(self, request: Request) -> Response:
         body = given_privately(request, ("name", *_PLACED))
+        rest = {field: value for field, value in body.items() if field != "name"}
+        row = secret_store.create(principal=principal(request), name=body.get("name"), given=rest)
+        return Response(_shown(row), status=201, headers={"Location": f"/api/v1/secrets/{row.name}"})
 
-        def create() -> Response:
-            rest = {field: value for field, value in body.items() if field != "name"}
-            row = secret_store.create(principal=principal(request), name=body.get("name"), given=rest)
-            return Response(_shown(row), status=201, headers={"Location": f"/api/v1/secrets/{row.name}"})
-
-        # What is kept of the request must not let anybody guess the value.
-        return once(request, create, question={**body, "value": keyed(body.get("value"))})
+    def question(self, request: Request) -> Any:
+        """What is kept of the request must not let anybody guess the value."""
+        body = given_privately(request, ("name", *_PLACED))
+        return {**body, "value": keyed(body.get("value"))}
 
 
 class OneSecret(ApiView):

@@ -8,6 +8,7 @@ from apps.api import (
     api_keys,
     audit_log,
     backfills,
+    bulk,
     channels,
     circuits,
     dag_runs,
@@ -32,7 +33,11 @@ from apps.api.openapi.views import Docs, OpenApiDocument
 
 urlpatterns = [
     path("v1/tasks", tasks.Tasks.as_view()),
+    path("v1/tasks/bulk", bulk.BulkTasks.as_view()),
+    path("v1/tasks/bulk-create", bulk.CreateTasks.as_view()),
     path("v1/tasks/<uuid:task_id>", tasks.OneTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/next", schedules.NextOfTask.as_view()),
+    path("v1/tasks/<uuid:task_id>/executions", executions.ExecutionsOfTask.as_view()),
     path("v1/tasks/<uuid:task_id>/pause", tasks.PauseTask.as_view()),
     path("v1/tasks/<uuid:task_id>/resume", tasks.ResumeTask.as_view()),
     path("v1/tasks/<uuid:task_id>/trigger", tasks.TriggerTask.as_view()),
@@ -41,6 +46,7 @@ urlpatterns = [
     path("v1/dags", dags.Dags.as_view()),
     path("v1/dags/validate", dags.ValidateDag.as_view()),
     path("v1/dags/<uuid:dag_id>", dags.OneDag.as_view()),
+    path("v1/dags/<uuid:dag_id>/next", schedules.NextOfDag.as_view()),
     path("v1/dags/<uuid:dag_id>/pause", dags.PauseDag.as_view()),
     path("v1/dags/<uuid:dag_id>/resume", dags.ResumeDag.as_view()),
     path("v1/dags/<uuid:dag_id>/trigger", dags.TriggerDag.as_view()),
@@ -53,6 +59,7 @@ urlpatterns = [
     path("v1/import/crontab", imports.ImportCrontab.as_view()),
     path("v1/schedules/preview", schedules.PreviewSchedule.as_view()),
     path("v1/executions", executions.Executions.as_view()),
+    path("v1/executions/bulk", bulk.BulkExecutions.as_view()),
     path("v1/executions/<uuid:execution_id>", executions.OneExecution.as_view()),
     path("v1/executions/<uuid:execution_id>/explain", explain.ExplainExecution.as_view()),
     path("v1/executions/<uuid:execution_id>/retry", executions.RetryExecution.as_view()),
@@ -109,5 +116,5 @@ urlpatterns = [
     path("v1/admin/scheduler/thaw", scheduler.Thaw.as_view()),
     path("v1/openapi.json", OpenApiDocument.as_view()),
     path("docs", Docs.as_view()),
-    re_path(r"^.*$", UnknownRoute.as_view()),
+    re_path(r"^", UnknownRoute.as_view()),
 ]

@@ -29,6 +29,8 @@ class WebhookSecret(ApiView):
 class RotateWebhookSecret(ApiView):
     """A new one; the one before signs beside it for a day."""
 
+    secret_answer = True
+
     def needed_role(self, request: Request) -> Role:
         return Role.OWNER
 

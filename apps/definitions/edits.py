@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import connection as django_connection
 from django.db import transaction
 
+from apps.definitions.mismatch import VersionMismatch, mismatch
 from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule, occurrences
 from apps.definitions.plans import oldest_partition, plan_of, run_at_of
@@ -23,16 +24,11 @@ from apps.executions.states import Hold, Origin, Status
 from apps.tenants import audit
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres, wakeup
-from chronoweb.runtime.errors import Conflict
 
 SUPERSEDED = "superseded by version "
 _BACK = "back on the schedule with version "
 _TICK = timedelta(microseconds=1)
 _FAR = timedelta(hours=1)
-
-
-class VersionMismatch(Conflict):
-    """The task has been edited since the caller read it. extra: version, changed (names of fields)."""
 
 
 @transaction.atomic
@@ -48,7 +44,7 @@ def update_task(
     """
     task = locked_task(principal, task_id)
     if expected_version is not None and expected_version != task.version:
-        raise _mismatch(task, expected_version)
+        raise mismatch_of(task, expected_version, data)
     before = document_of(task)
     now = person_store.database_now(postgres.raw(django_connection))
     given = {**before, **data} if partial and isinstance(data, Mapping) else data
@@ -78,15 +74,11 @@ def update_task(
     return task
 
 
-def _mismatch(task: Task, expected: int) -> VersionMismatch:
+def mismatch_of(task: Task, expected: int, yours: Any) -> VersionMismatch:
+    """Why an edit that was made from version `expected` is refused."""
+    seen = TaskVersion.objects.filter(task_id=task.id, number=expected).values_list("definition", flat=True).first()
     current = document_of(task)
-    seen = TaskVersion.objects.filter(task_id=task.id, number=expected).first()
-    changed = [] if seen is None else [name for name in FIELDS if seen.definition.get(name) != current[name]]
-    return VersionMismatch(
-        f"task {task.id} is at version {task.version}, not {expected}: read it again and repeat the edit",
-        version=task.version,
-        changed=changed,
-    )
+    return mismatch(f"task {task.id}", version=task.version, expected=expected, seen=seen, current=current, yours=yours)
 
 
 def refire_at(task: Task | Dag, schedule: Schedule, now: datetime) -> datetime | None:

@@ -1,13 +1,16 @@
 """Reading tasks: always a tenant's, deleted ones never."""
 
+from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
 
-from apps.definitions.models import Task
+from apps.definitions.models import Dag, Task
 from apps.definitions.tasks import live_tasks
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
+
+D = TypeVar("D", Task, Dag)
 
 
 def task(principal: Principal, task_id: UUID) -> Task:
@@ -15,22 +18,20 @@ def task(principal: Principal, task_id: UUID) -> Task:
     return scoped_get(live_tasks(), principal, what="task", id=task_id)
 
 
-def tasks(
-    principal: Principal,
-    *,
-    search: str | None = None,
-    name: str | None = None,
-    tag: str | None = None,
-    paused: bool | None = None,
-) -> QuerySet[Task]:
-    """The tenant's tasks. search: in any part of the name, capitals or not. name: exactly. paused: None is both."""
-    rows = scoped(live_tasks(), principal)
+def tasks(principal: Principal) -> QuerySet[Task]:
+    """The tenant's tasks."""
+    return scoped(live_tasks(), principal)
+
+
+def refuse_unknown_task(principal: Principal, task_id: UUID) -> None:
+    """Raises NotFound unless the tenant has, or had, this task."""
+    scoped_get(Task.objects.all(), principal, what="task", id=task_id)
+
+
+def narrowed(rows: QuerySet[D], *, search: str = "", tag: str = "", paused: bool | None = None) -> QuerySet[D]:
+    """Those tasks, or DAGs, with the text in any part of the name, capitals or not, and this tag; empty and None: any."""
     if search:
         rows = rows.filter(name__icontains=search)
-    if name is not None:
-        rows = rows.filter(name=name)
-    if tag is not None:
+    if tag:
         rows = rows.filter(tags__contains=[tag])
-    if paused is not None:
-        rows = rows.filter(paused_at__isnull=not paused)
-    return rows
+    return rows if paused is None else rows.filter(paused_at__isnull=not paused)

@@ -4,7 +4,8 @@ Times are decided by the database's clock. This module is the door; the rooms ar
 standing.py (pause, resume, delete) and triggering.py.
 """
 
-from apps.definitions.edits import VersionMismatch, update_task
+from apps.definitions.edits import update_task
+from apps.definitions.mismatch import VersionMismatch
 from apps.definitions.standing import delete_task, pause_task, resume_task
 from apps.definitions.tasks import create_task
 from apps.definitions.triggering import trigger, trigger_batch

@@ -4,12 +4,15 @@ A hold is a flag that each dispatch reads, so it counts from its commit on; rewr
 who look at them, and keeps the hot tier free of what may not run.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection as django_connection
 from django.db import transaction
 
+from apps.definitions.edits import mismatch_of
 from apps.definitions.models import DagNode, Task
 from apps.definitions.occurrences import Schedule, next_occurrence
 from apps.definitions.plans import earliest_still_due, misfire_window, oldest_partition
@@ -34,18 +37,22 @@ def pause_task(*, principal: Principal, task_id: UUID, note: str = "") -> Task:
     """
     check_note(note)
     task = locked_task(principal, task_id)
+    pause_all(principal, [task], note=note)
+    return task
+
+
+def pause_all(principal: Principal, tasks: Sequence[Task], *, note: str) -> None:
+    """Pause tasks of the principal that the caller has locked."""
     connection = postgres.raw(django_connection)
     now = person_store.database_now(connection)
-    first = task.paused_at is None
-    task.paused_at = task.paused_at or now
-    task.paused_note = note
-    task.save(update_fields=["paused_at", "paused_note", "updated_at"])
-    _set_hold(task, Hold.PAUSED, note=note, actor=principal.actor)
-    if first:
-        pending = person_store.lock_pending(connection, task_id=task.id, since=oldest_partition(now))
-        _move(task, [_held(row) for row in pending if _is_held_by_pause(row)], actor=principal.actor)
-    _audit(principal, task, "task.pause", note=note)
-    return task
+    fresh = [task for task in tasks if task.paused_at is None]
+    for task in tasks:
+        task.paused_at, task.paused_note, task.updated_at = task.paused_at or now, note, now
+    Task.objects.bulk_update(tasks, ["paused_at", "paused_note", "updated_at"])
+    _set_hold(tasks, Hold.PAUSED, note=note, actor=principal.actor)
+    pending = person_store.lock_pending_of(connection, tasks=[t.id for t in fresh], since=oldest_partition(now))
+    _move(principal, [_held(row) for _, row in pending if _is_held_by_pause(row)])
+    _audit(principal, tasks, "task.pause", note=note)
 
 
 def check_note(note: object) -> None:
@@ -63,50 +70,90 @@ def resume_task(*, principal: Principal, task_id: UUID) -> Task:
     reason where they were rows already. Raises NotFound.
     """
     task = locked_task(principal, task_id)
-    if task.paused_at is None:
-        return task
-    connection = postgres.raw(django_connection)
-    now = person_store.database_now(connection)
-    schedule = Schedule.parse(task.schedule)
-    edge = earliest_still_due(task, schedule.type, now=now)
-    since = oldest_partition(task.paused_at)
-    task.paused_at, task.paused_note = None, ""
-    if task.next_fire_at is not None and task.next_fire_at < edge:
-        task.next_fire_at = next_occurrence(schedule, after=edge - _TICK)
-    task.save(update_fields=["paused_at", "paused_note", "next_fire_at", "updated_at"])
-    _clear_hold(task, Hold.PAUSED)
-    reason = f"misfire: paused for longer than {misfire_window(task, schedule.type).total_seconds():g} s after its time"
-    pending = person_store.lock_pending(connection, task_id=task.id, since=since)
-    moves = [_released(row, edge, reason) for row in pending if row.hold is Hold.PAUSED]
-    _move(task, moves, actor=principal.actor)
-    _audit(principal, task, "task.resume", skipped=sum(1 for move in moves if move.target is Status.SKIPPED))
-    transaction.on_commit(wakeup.preloader.wake)
+    resume_all(principal, [task])
     return task
 
 
+def resume_all(principal: Principal, tasks: Sequence[Task]) -> None:
+    """Resume those of the principal's tasks that are paused; the caller has locked them."""
+    paused = [task for task in tasks if task.paused_at is not None]
+    if not paused:
+        return
+    connection = postgres.raw(django_connection)
+    now = person_store.database_now(connection)
+    since = min(oldest_partition(task.paused_at) for task in paused if task.paused_at)
+    edges = {task.id: _resume(task, now) for task in paused}
+    Task.objects.bulk_update(paused, ["paused_at", "paused_note", "next_fire_at", "updated_at"])
+    _clear_hold(paused, Hold.PAUSED)
+    pending = person_store.lock_pending_of(connection, tasks=list(edges), since=since)
+    moves: dict[UUID, list[Move]] = {task.id: [] for task in paused}
+    for task_id, row in pending:
+        if row.hold is Hold.PAUSED:
+            moves[task_id].append(_released(row, *edges[task_id]))
+    _move(principal, [move for of_task in moves.values() for move in of_task])
+    for task in paused:
+        _audit(principal, [task], "task.resume", skipped=sum(m.target is Status.SKIPPED for m in moves[task.id]))
+    transaction.on_commit(wakeup.preloader.wake)
+
+
+def _resume(task: Task, now: datetime) -> tuple[datetime, str]:
+    """Where its catch-up begins, and what is said of occurrences before."""
+    schedule = Schedule.parse(task.schedule)
+    edge = earliest_still_due(task, schedule.type, now=now)
+    task.paused_at, task.paused_note, task.updated_at = None, "", now
+    if task.next_fire_at is not None and task.next_fire_at < edge:
+        task.next_fire_at = next_occurrence(schedule, after=edge - _TICK)
+    window = misfire_window(task, schedule.type).total_seconds()
+    return edge, f"misfire: paused for longer than {window:g} s after its time"
+
+
 @transaction.atomic
-def delete_task(*, principal: Principal, task_id: UUID) -> None:
+def delete_task(*, principal: Principal, task_id: UUID, expected_version: int | None = None) -> None:
     """Take the task out of force. What waits is cancelled, what runs may end; versions and history stay.
 
-    Raises NotFound; Conflict while nodes of DAGs refer to it.
+    Raises NotFound; Conflict while nodes of DAGs refer to it; VersionMismatch unless this version is in force.
     """
     task = locked_task(principal, task_id)
-    _refuse_used(task)
+    if expected_version is not None and expected_version != task.version:
+        raise mismatch_of(task, expected_version, None)
+    if refused := delete_all(principal, [task]):
+        raise refused[task.id]
+
+
+def delete_all(principal: Principal, tasks: Sequence[Task]) -> dict[UUID, Conflict]:
+    """Delete tasks of the principal that the caller has locked. Returns those that nodes of DAGs refer to, with why
+    they stay.
+    """
+    refused = _used(tasks)
+    going = [task for task in tasks if task.id not in refused]
     connection = postgres.raw(django_connection)
-    task.deleted_at = person_store.database_now(connection)
-    task.next_fire_at = None
-    task.save(update_fields=["deleted_at", "next_fire_at", "updated_at"])
-    _clear_hold(task, Hold.PAUSED)
-    _set_hold(task, Hold.DELETED, note="", actor=principal.actor)
-    pending = person_store.lock_pending(connection, task_id=task.id, since=ids.EARLIEST)
-    _move(task, [Move(row, Status.CANCELLED, reason="its task was deleted") for row in pending], actor=principal.actor)
-    _audit(principal, task, "task.delete", name=task.name, cancelled=len(pending))
+    now = person_store.database_now(connection)
+    for task in going:
+        task.deleted_at, task.next_fire_at, task.updated_at = now, None, now
+    Task.objects.bulk_update(going, ["deleted_at", "next_fire_at", "updated_at"])
+    _clear_hold(going, Hold.PAUSED)
+    _set_hold(going, Hold.DELETED, note="", actor=principal.actor)
+    pending = person_store.lock_pending_of(connection, tasks=[task.id for task in going], since=ids.EARLIEST)
+    _move(principal, [Move(row, Status.CANCELLED, reason="its task was deleted") for _, row in pending])
+    cancelled = Counter(task_id for task_id, _ in pending)
+    for task in going:
+        _audit(principal, [task], "task.delete", name=task.name, cancelled=cancelled[task.id])
+    return refused
 
 
-def _refuse_used(task: Task) -> None:
-    nodes = DagNode.objects.filter(task=task, dag__deleted_at=None).select_related("dag").order_by("dag__name")
-    if used := [f"{node.dag.name} ({node.key})" for node in nodes[:10]]:
-        raise Conflict(f"the task {task.name!r} is used by DAGs: {', '.join(used)}; take it out of them first")
+def _used(tasks: Sequence[Task]) -> dict[UUID, Conflict]:
+    nodes = DagNode.objects.filter(task__in=tasks, dag__deleted_at=None).select_related("dag").order_by("dag__name")
+    used: dict[UUID, list[str]] = {}
+    for node in nodes:
+        assert node.task_id is not None
+        used.setdefault(node.task_id, []).append(f"{node.dag.name} ({node.key})")
+    return {
+        task.id: Conflict(
+            f"the task {task.name!r} is used by DAGs: {', '.join(used[task.id][:10])}; take it out of them first"
+        )
+        for task in tasks
+        if task.id in used
+    }
 
 
 def _is_held_by_pause(row: Pending) -> bool:
@@ -126,28 +173,29 @@ def _released(row: Pending, edge: datetime, reason: str) -> Move:
     return Move(row, row.status)
 
 
-def _set_hold(task: Task, reason: Hold, *, note: str, actor: str) -> None:
-    parameters = {"target": task.id, "reason": int(reason), "note": note, "actor": actor}
-    postgres.raw(django_connection).execute(store.named_sql("hold_set"), parameters)
+def _set_hold(tasks: Sequence[Task], reason: Hold, *, note: str, actor: str) -> None:
+    targets = [task.id for task in tasks]
+    parameters = {"targets": targets, "reason": int(reason), "note": note, "actor": actor}
+    postgres.raw(django_connection).execute(store.named_sql("holds_set"), parameters)
 
 
-def _clear_hold(task: Task, reason: Hold) -> None:
-    parameters = {"target": task.id, "reason": int(reason)}
-    postgres.raw(django_connection).execute(store.named_sql("hold_clear"), parameters)
+def _clear_hold(tasks: Sequence[Task], reason: Hold) -> None:
+    parameters = {"targets": [task.id for task in tasks], "reason": int(reason)}
+    postgres.raw(django_connection).execute(store.named_sql("holds_clear"), parameters)
 
 
-def _move(task: Task, moves: list[Move], *, actor: str) -> None:
-    person_store.move(postgres.raw(django_connection), moves, actor=actor)
+def _move(principal: Principal, moves: list[Move]) -> None:
+    person_store.move(postgres.raw(django_connection), moves, actor=principal.actor)
     moved = [move.row.id for move in moves]
-    transaction.on_commit(lambda: feed.changed(task.tenant_id, moved))
+    transaction.on_commit(lambda: feed.changed(principal.tenant_id, moved))
 
 
-def _audit(principal: Principal, task: Task, action: str, **detail: object) -> None:
-    audit.record(
+def _audit(principal: Principal, tasks: Sequence[Task], action: str, **detail: object) -> None:
+    audit.record_all(
         tenant_id=principal.tenant_id,
         actor=principal.actor,
         action=action,
         target_type="task",
-        target_id=task.id,
+        target_ids=[task.id for task in tasks],
         detail=detail,
     )

@@ -60,6 +60,31 @@ def trigger_batch(*, principal: Principal, task_id: UUID, items: Any) -> list[UU
     return _trigger(principal, task_id, items, pointers=pointers, overlap=False)
 
 
+def trigger_all(principal: Principal, tasks: Sequence[Task], *, now: datetime) -> dict[UUID, InvalidInputs]:
+    """Ask for one execution of each task, now, with its own parameters; overlap policies apply. The caller has locked
+    them. Returns those whose parameters do not give what their concurrency key needs.
+    """
+    connection = postgres.raw(django_connection)
+    rows, refused = [], {}
+    for task in tasks:
+        try:
+            rows += _rows(task, read_items(task, [{}], [""], now=now), overlap=True)
+        except InvalidInputs as errors:
+            refused[task.id] = errors
+    store.insert(connection, rows)
+    audit.record_all(
+        tenant_id=principal.tenant_id,
+        actor=principal.actor,
+        action="task.trigger",
+        target_type="task",
+        target_ids=[task.id for task in tasks if task.id not in refused],
+        detail={"executions": 1},
+    )
+    transaction.on_commit(wakeup.preloader.wake)
+    transaction.on_commit(lambda: feed.changed(principal.tenant_id, [row.id for row in rows]))
+    return refused
+
+
 @transaction.atomic
 def _trigger(
     principal: Principal, task_id: UUID, items: Sequence[Any], *, pointers: Sequence[str], overlap: bool

@@ -70,6 +70,35 @@ def lock_pending(connection: psycopg.Connection, *, task_id: UUID, since: dateti
     return _pending(connection, "lock_pending", parameters)
 
 
+def lock_pending_of(
+    connection: psycopg.Connection, *, tasks: Sequence[UUID], since: datetime
+) -> list[tuple[UUID, Pending]]:
+    """The same of several tasks: (task, execution), in the order of the executions."""
+    if not tasks:
+        return []
+    cursor = connection.cursor(binary=True)
+    rows = cursor.execute(named_sql("lock_pending_of"), {"tasks": list(tasks), "since": since})
+    return [(UUID(bytes=bytes(task)), _row(*fields)) for *fields, task in rows]
+
+
+def lock_several(connection: psycopg.Connection, *, identities: Sequence[UUID], tenant_id: UUID) -> list[Pending]:
+    """Those of the executions that are the tenant's, in whatever state, in the order of their ids."""
+    scheduled = {moment for identity in identities if (moment := ids.scheduled_at(identity))}
+    return _pending(
+        connection, "lock_several", {"ids": list(identities), "scheduled": list(scheduled), "tenant": tenant_id}
+    )
+
+
+def request_cancels(connection: psycopg.Connection, rows: Sequence[Pending], *, actor: str, reason: str) -> int:
+    """Ask the workers that have these locked executions to stop. Returns how many had not been asked before."""
+    asked = 0
+    for day, group in _chunks([Move(row, row.status) for row in rows]):
+        where = {"ids": uuids([m.row.id for m in group]), "scheduled": instants([m.row.scheduled_us for m in group])}
+        found = connection.execute(named_sql("request_cancels", day), where | {"actor": actor, "reason": reason})
+        asked += len(found.fetchall())
+    return asked
+
+
 def lock_superseded(connection: psycopg.Connection, *, task_id: UUID, since: datetime, reason: str) -> list[Pending]:
     """The task's cancelled occurrences after `since` whose last event's reason begins with `reason`."""
     parameters = {"task": task_id, "since": since, "reason": reason}
@@ -118,12 +147,12 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
 
 def _pending(connection: psycopg.Connection, query: str, parameters: dict[str, Any]) -> list[Pending]:
     cursor = connection.cursor(binary=True)
-    return [
-        Pending(identity, us, nominal, run, Status(status), Hold(hold), Origin(origin), attempt, slot, key)
-        for identity, us, nominal, run, status, hold, origin, attempt, slot, key in cursor.execute(
-            named_sql(query), parameters
-        )
-    ]
+    return [_row(*fields) for fields in cursor.execute(named_sql(query), parameters)]
+
+
+def _row(*fields: Any) -> Pending:
+    identity, us, nominal, run, status, hold, origin, attempt, slot, key = fields
+    return Pending(identity, us, nominal, run, Status(status), Hold(hold), Origin(origin), attempt, slot, key)
 
 
 def _arrays(group: Sequence[Move]) -> dict[str, Any]:

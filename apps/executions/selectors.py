@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from apps.executions import ids
-from apps.executions.dead_letters import DeadLetterFilter
 from apps.executions.models import (
     Attempt,
     DeadLetter,
@@ -19,7 +18,7 @@ from apps.executions.models import (
     Progress,
     Slot,
 )
-from apps.executions.states import ACTIVE, RESTING, Hold, Status
+from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
@@ -36,29 +35,49 @@ class Filter:
     """Which executions. since (inclusive) and until (exclusive) are about scheduled_at, aware."""
 
     task_id: UUID | None = None
+    dag_run_id: UUID | None = None
     statuses: frozenset[Status] = field(default_factory=frozenset)
+    origins: frozenset[Origin] = field(default_factory=frozenset)
     since: datetime | None = None
     until: datetime | None = None
 
 
 def executions(
-    principal: Principal, wanted: Filter, *, now: datetime, below: UUID | None = None, limit: int
+    principal: Principal,
+    wanted: Filter,
+    *,
+    now: datetime,
+    behind: UUID | None = None,
+    descending: bool = True,
+    limit: int,
 ) -> list[Execution]:
-    """Up to `limit` executions, latest scheduled first, with ids below `below`.
+    """Up to `limit` executions, latest scheduled first (descending) or last, that come behind the id `behind`.
 
     An id begins with scheduled_at, so the order of ids is the order of time and a day is a stretch of ids. The search
-    goes back window by window: a full page mostly needs one, so most partitions are never opened.
+    goes on window by window: a full page mostly needs one, so most partitions are never opened.
     """
     rows = _filtered(principal, wanted)
     found: list[Execution] = []
-    for since, until in _windows(wanted, now=now, below=below):
+    for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
         # scheduled_at chooses the partitions. The same bounds on the id make the index whose order is the page's order
         # the better choice even where statistics are missing: else a day's rows are read and sorted for one page.
-        top = ids.lowest(until) if below is None else min(below, ids.lowest(until))
-        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until, id__gte=ids.lowest(since), id__lt=top)
-        found += page.order_by("-id")[: limit - len(found)]
+        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until)
+        page = page.filter(id__gte=ids.lowest(since), id__lt=ids.lowest(until))
+        if behind is not None:
+            page = page.filter(id__lt=behind) if descending else page.filter(id__gt=behind)
+        found += page.order_by("-id" if descending else "id")[: limit - len(found)]
         if len(found) >= limit:
             break
+    return found
+
+
+def execution_ids(principal: Principal, wanted: Filter, *, now: datetime) -> list[UUID]:
+    """The ids of all that the filter finds, latest scheduled first."""
+    rows = _filtered(principal, wanted).prefetch_related(None)
+    found: list[UUID] = []
+    for since, until in _windows(wanted, now=now, behind=None, descending=True):
+        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until)
+        found += page.order_by("-id").values_list("id", flat=True)
     return found
 
 
@@ -67,6 +86,10 @@ def _filtered(principal: Principal, wanted: Filter) -> ExecutionQuerySet:
     rows = rows.prefetch_related("task_version")  # not joined: a join would undo the index's order
     if wanted.task_id is not None:
         rows = rows.filter(task_id=wanted.task_id)
+    if wanted.dag_run_id is not None:
+        rows = rows.filter(dag_run_id=wanted.dag_run_id)
+    if wanted.origins:
+        rows = rows.filter(origin__in=sorted(wanted.origins))
     if wanted.statuses:
         rows = rows.filter(status__in=sorted(wanted.statuses))
         # No index on executions names the status; two states have small tables of their own.
@@ -77,15 +100,24 @@ def _filtered(principal: Principal, wanted: Filter) -> ExecutionQuerySet:
     return rows
 
 
-def _windows(wanted: Filter, *, now: datetime, below: UUID | None) -> Iterator[tuple[datetime, datetime]]:
-    """Stretches of scheduled_at, latest first, each longer than the one before."""
+def _windows(
+    wanted: Filter, *, now: datetime, behind: UUID | None, descending: bool
+) -> Iterator[tuple[datetime, datetime]]:
+    """Stretches of scheduled_at in the order of the page, each longer than the one before."""
     until = min(wanted.until or ids.LATEST, now + _AHEAD)
-    if below is not None:
-        begin = ids.scheduled_at(below)
-        until = min(until, begin + timedelta(milliseconds=1)) if begin else until
     floor = max(wanted.since or now - timedelta(days=DEFAULT_DAYS_BACK), ids.EARLIEST)
-    since = min(until, now) - _FIRST_WINDOW
+    begin = None if behind is None else ids.scheduled_at(behind)
+    if begin is not None and descending:
+        until = min(until, begin + timedelta(milliseconds=1))
+    elif begin is not None:
+        floor = max(floor, begin)
     span = _FIRST_WINDOW
+    if not descending:
+        while floor < until:
+            yield floor, min(floor + span, until)
+            floor, span = floor + span, span * 3
+        return
+    since = min(until, now) - span
     while until > floor:
         yield max(since, floor), until
         span *= 3
@@ -131,29 +163,15 @@ def events_of(found: Execution) -> Sequence[ExecutionEvent]:
     return list(rows.order_by("at", "event_id"))
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterRow:
-    """A dead letter with its execution."""
-
-    letter: DeadLetter
-    execution: Execution
+def dead_letters(principal: Principal) -> QuerySet[DeadLetter]:
+    """The tenant's dead letters."""
+    return scoped(DeadLetter.objects.all(), principal)
 
 
-def dead_letters(
-    principal: Principal,
-    *,
-    wanted: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008 - immutable
-    below: UUID | None = None,
-    limit: int,
-) -> list[DeadLetterRow]:
-    """Up to `limit` dead letters, latest scheduled first, with execution ids below `below`."""
-    letters = wanted.narrowed(scoped(DeadLetter.objects.all(), principal))
-    if below is not None:
-        letters = letters.filter(execution_id__lt=below)
-    page = list(letters.order_by("-execution_id")[:limit])
-    rows = scoped(Execution.objects.all(), principal).filter(
-        id__in=[letter.execution_id for letter in page], scheduled_at__in=[letter.scheduled_at for letter in page]
+def with_executions(letters: Sequence[DeadLetter]) -> list[tuple[DeadLetter, Execution]]:
+    """Each with its execution. One that is being replayed right now may be gone from the other table already."""
+    rows = Execution.objects.filter(
+        id__in=[letter.execution_id for letter in letters], scheduled_at__in=[letter.scheduled_at for letter in letters]
     )
     by_id = {row.id: row for row in rows.select_related("task_version")}
-    # A letter that is being replayed right now may be gone from the other table already.
-    return [DeadLetterRow(letter, by_id[letter.execution_id]) for letter in page if letter.execution_id in by_id]
+    return [(letter, by_id[letter.execution_id]) for letter in letters if letter.execution_id in by_id]

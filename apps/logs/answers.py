@@ -44,6 +44,7 @@ def events(request: HttpRequest, principal: Principal, execution: Execution) -> 
 def page(request: HttpRequest, principal: Principal, execution: Execution) -> dict[str, Any]:
     """A page of lines by key: {items, next_cursor}. Raises InvalidInput."""
     tail = tail_of(execution)
+    _position("Last-Event-ID", request.headers.get("Last-Event-ID"))  # means nothing here; a wrong one is wrong
     try:
         found = reading.page(
             principal,

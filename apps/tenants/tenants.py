@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.tenants import audit
 from apps.tenants.models import LIMITS, Tenant, Tier
@@ -24,12 +24,9 @@ _NAME = re.compile(rf"(?=.*\S)[^\0\r\n]{{1,{NAME_CHARACTERS}}}")
 _REGION = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
-def tenants(*, search: str | None = None, tier: str | None = None) -> QuerySet[Tenant]:
-    """All of them, the latest first. search: in any part of slug or name."""
-    rows = Tenant.objects.order_by("-id")
-    if search:
-        rows = rows.filter(slug__icontains=search) | rows.filter(name__icontains=search)
-    return rows.filter(tier=tier) if tier else rows
+def found_by(rows: QuerySet[Tenant], text: str) -> QuerySet[Tenant]:
+    """Those of `rows` that have the text in any part of slug or name."""
+    return rows.filter(Q(slug__icontains=text) | Q(name__icontains=text))
 
 
 def tenant(tenant_id: UUID) -> Tenant:

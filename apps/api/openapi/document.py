@@ -58,7 +58,7 @@ class Described(AutoSchema):
             for name in re.findall(r"{(\w+)}", self.path)
         ]
         named = getattr(self.view, "query_parameters", ()) if operation.heeds_query(self.method) else ()
-        known = {**OF_QUERIES, **operation.parameters}
+        known = {**OF_QUERIES, **_shapes_of_list(self.view), **operation.parameters}
         for name in named:
             if name not in known:
                 warn(f"the parameter {name} of {self.path} has no schema: see apps/api/openapi/parameters.py")
@@ -78,7 +78,7 @@ class Described(AutoSchema):
         if self._is_repeatable:
             fails |= {409, 422}
         if "If-Match" in operation.request_headers:
-            fails.add(412)
+            fails |= {412, 422}
         answers = {str(status): self._answer(status, answer) for status, answer in operation.answers.items()}
         return {**answers, **{str(status): refusals.reference(status) for status in sorted(fails)}}
 
@@ -135,14 +135,23 @@ def _identifier(method: str, path: str) -> str:
 def _query_parameter(name: str, schema: Mapping[str, Any]) -> Shape:
     shape = dict(schema)
     description = shape.pop("description", None)
-    several = {"explode": False} if shape.get("type") == "array" else {}
+    required = shape.pop("required", False)
+    several = {"style": "form", "explode": False} if shape.get("type") == "array" else {}
     return {
         "name": name,
         "in": "query",
+        **({"required": True} if required else {}),
         **({"description": description} if description else {}),
         **several,
         "schema": shape,
     }
+
+
+def _shapes_of_list(view: Any) -> dict[str, Shape]:
+    """Schemas of a list's own parameters (apps/api/lists.py)."""
+    if not hasattr(view, "ordering"):
+        return {}
+    return {**view.filters.shapes(), "ordering": view.ordering.shape()}
 
 
 def _content(media: Mapping[str, Content]) -> Shape:

@@ -14,12 +14,12 @@ OF_REQUESTS: dict[str, Shape] = {
     },
     "If-Match": {
         "description": "The ETag that the edit was made from; 412 when it is no longer in force.",
-        "schema": {"type": "string", "pattern": rf"{_ETAG[:-1]}$|^\*$"},
+        "schema": {"anyOf": [{"type": "string", "pattern": '^(W/)?"[!#-~]*"$'}, {"const": "*"}]},
         "example": '"3"',
     },
     "Last-Event-ID": {
         "description": "For event streams: go on behind this line.",
-        "schema": {"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"},
+        "schema": {"type": "string", "pattern": "^([0-9]{1,18}-[0-9]{1,18})?$"},
         "example": "1-120",
     },
 }

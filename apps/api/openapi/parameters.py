@@ -1,33 +1,22 @@
-"""Parameters of queries and paths, each described once. A view that means something else by one says so itself."""
+"""Parameters of queries and paths, each described once. A view that means something else by one says so itself.
 
-from apps.api.openapi.shapes import BOOLEAN, MOMENT, UUID, Shape, one_of, text, whole
+Beside what JSON Schema knows, `"required": True` makes a parameter one that must be there.
+"""
+
+from apps.api.openapi.shapes import MOMENT, Shape, one_of, text, whole
 from apps.api.pagination import DEFAULT_LIMIT, LARGEST_LIMIT
-from apps.tenants.models import Tier
 
 TEXT = text(200)
 
 OF_QUERIES: dict[str, Shape] = {
-    "action": {**TEXT, "description": "exactly this act, such as task.update"},
-    "actor": {**TEXT, "description": "exactly this actor, such as key:deploy"},
     "attempt": {**whole(1, 10**6), "description": "of this attempt alone"},
     "before": {**whole(1, 2**31 - 1), "description": "below this version"},
     "compare": {**whole(1, 2**31 - 1), "description": "add what has changed since this version"},
     "cursor": {"type": "string", "description": "next_cursor of the page before, with the same filters"},
-    "dag_id": UUID,
-    "fingerprint": {**TEXT, "description": "exactly this fingerprint: errors of one kind share it"},
     "format": {**one_of(("jsonl", "text")), "default": "jsonl"},
     "grouped": {**one_of(("true", "false")), "description": "event streams: many lines in one event"},
     "limit": {**whole(1, LARGEST_LIMIT), "default": DEFAULT_LIMIT, "description": "rows of a page"},
-    "name": {**TEXT, "description": "exactly this name"},
-    "paused": BOOLEAN,
-    "reason": TEXT,
-    "search": {**TEXT, "description": "in any part of the name, capitals or not"},
     "since": {**MOMENT, "description": "not before"},
-    "tag": {**TEXT, "description": "carries this tag"},
-    "target_id": TEXT,
-    "target_type": TEXT,
-    "task_id": UUID,
-    "tier": one_of(Tier.values),
     "until": {**MOMENT, "description": "before"},
 }
 

@@ -3,8 +3,9 @@
 from http import HTTPStatus
 
 from apps.api.openapi.headers import RATE_LIMITS
-from apps.api.openapi.shapes import Shape, many, one_of, ref, text
+from apps.api.openapi.shapes import ANYTHING, POSITIVE, TEXT, Shape, many, one_of, record, ref, text
 from apps.api.problems import CONTENT_TYPE, MOST_ERRORS
+from apps.definitions.mismatch import MOST_DIFFERENCES
 
 EVERYWHERE = (400, 503)
 FOR_PEOPLE = (401, 403, 421, 429)
@@ -35,7 +36,15 @@ EXTRA_FIELDS: dict[int, dict[str, Shape]] = {
     421: {
         "region": {"type": "string", "description": "where the tenant is at home"},
         "base_url": {"type": ["string", "null"], "description": "where that region answers; null: not known here"},
-    }
+    },
+    412: {
+        "version": {**POSITIVE, "description": "the one in force"},
+        "changed": {**many(TEXT), "description": "fields that differ from the version that If-Match names"},
+        "differences": {
+            **many(record({"pointer": TEXT, "yours": ANYTHING, "current": ANYTHING}), most=MOST_DIFFERENCES),
+            "description": "where what was sent differs from what is in force",
+        },
+    },
 }
 """Status → further members of its problems."""
 

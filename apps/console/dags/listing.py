@@ -11,6 +11,7 @@ from apps.console.wording import first_line
 from apps.definitions.dags import selectors
 from apps.definitions.models import Dag
 from apps.definitions.schedules import Schedule
+from apps.definitions.selectors import narrowed
 from apps.definitions.wording import describe
 from apps.tenants.principal import Principal
 
@@ -43,7 +44,7 @@ def read(principal: Principal, asked: QueryDict, *, now: datetime) -> Page:
     """Two queries. asked: `q` (in any part of the name), `tag`, `paused` (true, false), `after`."""
     search, tag, after = (asked.get(name, "").replace("\0", "")[:200] for name in ("q", "tag", "after"))
     paused = {"true": True, "false": False}.get(asked.get("paused", ""))
-    rows = selectors.dags(principal, search=search or None, tag=tag or None, paused=paused)
+    rows = narrowed(selectors.dags(principal), search=search, tag=tag, paused=paused)
     if after:
         rows = rows.filter(name__gt=after)
     found = list(rows.order_by("name")[: SHOWN + 1])

@@ -100,13 +100,18 @@ def _respelt(data: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """The document in chronoweb's own words, and which other words it used."""
     if not isinstance(data, Mapping):
         raise InvalidInputs([InvalidInput("", data, "a DAG is a JSON object", ", ".join(FIELDS))])
+    refuse_both_spellings(data)
+    spelt = {own: other for other, own in SPELLINGS.items() if other in data}
+    return {SPELLINGS.get(str(name), str(name)): value for name, value in data.items()}, spelt
+
+
+def refuse_both_spellings(data: Mapping[str, Any]) -> None:
+    """Raise InvalidInputs where a field is given under both its names."""
     both = [other for other, own in SPELLINGS.items() if other in data and own in data]
     if both:
         raise InvalidInputs(
             [InvalidInput(f"/{name}", None, f"means the same as {SPELLINGS[name]}", "one of them") for name in both]
         )
-    spelt = {own: other for other, own in SPELLINGS.items() if other in data}
-    return {SPELLINGS.get(str(name), str(name)): value for name, value in data.items()}, spelt
 
 
 def _plain_values(reader: ScheduleReader, now: datetime, before: Mapping[str, Any] | None) -> dict[str, Any]:

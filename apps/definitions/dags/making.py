@@ -11,9 +11,10 @@ from django.db import connection as django_connection
 from django.db.models import Q
 
 from apps.definitions.dags.differences import Difference, differences
-from apps.definitions.dags.document import FIELDS, SPELLINGS, DagDocument, read_dag
+from apps.definitions.dags.document import FIELDS, SPELLINGS, DagDocument, read_dag, refuse_both_spellings
 from apps.definitions.dags.versions import document_of, put_document, write_graph, write_version
-from apps.definitions.edits import VersionMismatch, refire_at
+from apps.definitions.edits import refire_at
+from apps.definitions.mismatch import VersionMismatch, mismatch
 from apps.definitions.models import Dag, Task
 from apps.definitions.notifications import unknown_channels
 from apps.definitions.occurrences import Schedule
@@ -87,8 +88,10 @@ def update_dag(
     """
     dag = locked_dag(principal, dag_id)
     if expected_version is not None and expected_version != dag.version:
-        raise _mismatch(dag, expected_version)
+        raise mismatch_of(dag, expected_version, data)
     before = document_of(dag)
+    if partial and isinstance(data, Mapping):
+        refuse_both_spellings(data)
     given = {**before, **_own_words(data)} if partial and isinstance(data, Mapping) else data
     now, tasks = _now(), TasksOf(principal)
     document = _read(principal, given, now, tasks, before)
@@ -203,15 +206,12 @@ def _own_words(data: Mapping[str, Any]) -> dict[str, Any]:
     return {SPELLINGS.get(str(name), str(name)): value for name, value in data.items()}
 
 
-def _mismatch(dag: Dag, expected: int) -> VersionMismatch:
-    seen = DagVersion.objects.filter(dag_id=dag.id, number=expected).first()
+def mismatch_of(dag: Dag, expected: int, yours: Any) -> VersionMismatch:
+    """Why an edit that was made from version `expected` is refused."""
+    seen = DagVersion.objects.filter(dag_id=dag.id, number=expected).values_list("definition", flat=True).first()
+    given = _own_words(yours) if isinstance(yours, Mapping) else yours
     current = document_of(dag)
-    changed = [] if seen is None else [name for name in FIELDS if seen.definition.get(name) != current[name]]
-    return VersionMismatch(
-        f"DAG {dag.id} is at version {dag.version}, not {expected}: read it again and repeat the edit",
-        version=dag.version,
-        changed=changed,
-    )
+    return mismatch(f"DAG {dag.id}", version=dag.version, expected=expected, seen=seen, current=current, yours=given)
 
 
 def _save_named(dag: Dag, principal: Principal, save: Callable[[], None]) -> None:

@@ -22,25 +22,9 @@ def dag(principal: Principal, dag_id: UUID) -> Dag:
     return scoped_get(live_dags(), principal, what="DAG", id=dag_id)
 
 
-def dags(
-    principal: Principal,
-    *,
-    search: str | None = None,
-    name: str | None = None,
-    tag: str | None = None,
-    paused: bool | None = None,
-) -> QuerySet[Dag]:
-    """The tenant's DAGs. search: in any part of the name, capitals or not. name: exactly. paused: None is both."""
-    rows = scoped(live_dags(), principal)
-    if search:
-        rows = rows.filter(name__icontains=search)
-    if name is not None:
-        rows = rows.filter(name=name)
-    if tag is not None:
-        rows = rows.filter(tags__contains=[tag])
-    if paused is not None:
-        rows = rows.filter(paused_at__isnull=not paused)
-    return rows
+def dags(principal: Principal) -> QuerySet[Dag]:
+    """The tenant's DAGs."""
+    return scoped(live_dags(), principal)
 
 
 def document_named(principal: Principal, name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import connection as django_connection
 from django.db import transaction
 
-from apps.definitions.dags.making import locked_dag, record
+from apps.definitions.dags.making import locked_dag, mismatch_of, record
 from apps.definitions.models import Dag
 from apps.definitions.occurrences import Schedule, next_occurrence
 from apps.definitions.plans import earliest_still_due
@@ -52,12 +52,14 @@ def resume_dag(*, principal: Principal, dag_id: UUID) -> Dag:
 
 
 @transaction.atomic
-def delete_dag(*, principal: Principal, dag_id: UUID) -> None:
+def delete_dag(*, principal: Principal, dag_id: UUID, expected_version: int | None = None) -> None:
     """Take the DAG out of force: nothing starts it any more. Its runs go on; versions and history stay.
 
-    Raises NotFound.
+    Raises NotFound; VersionMismatch unless this version is in force.
     """
     dag = locked_dag(principal, dag_id)
+    if expected_version is not None and expected_version != dag.version:
+        raise mismatch_of(dag, expected_version, None)
     dag.deleted_at = person_store.database_now(postgres.raw(django_connection))
     dag.next_fire_at = None
     dag.save(update_fields=["deleted_at", "next_fire_at", "updated_at"])

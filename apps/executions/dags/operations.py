@@ -16,6 +16,7 @@ from django.db import connection as django_connection
 from apps.executions import feed, ids
 from apps.executions.dags import reopening, stopping
 from apps.executions.dags.graph import Graph
+from apps.executions.dags.models import DagRun
 from apps.executions.dags.queue import release_ready
 from apps.executions.dags.rows import Run
 from apps.executions.dags.settle import Outcome
@@ -195,7 +196,9 @@ def _reopen(
 
 def _locked(principal: Principal, run_id: UUID) -> tuple[RunStore, Run]:
     found = None
-    if ids.scheduled_at(run_id) is not None:
+    scheduled = ids.scheduled_at(run_id)
+    # The statements of runs name a day's partitions, and of an id that nobody gave the day may have none.
+    if scheduled is not None and DagRun.objects.filter(id=run_id, scheduled_at=scheduled).exists():
         found = reopening.lock(postgres.raw(django_connection), run_id.bytes, tenant_id=principal.tenant_id)
     if found is None:
         raise NotFound(f"no run with id {run_id} in tenant {principal.tenant_slug}")

@@ -21,25 +21,16 @@ from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
 
 
-def runs(
-    principal: Principal,
-    *,
-    dag_id: UUID | None = None,
-    statuses: frozenset[str] = frozenset(),
-    below: UUID | None = None,
-    limit: int,
-) -> list[DagRun]:
-    """Up to `limit` runs, latest first, with ids below `below`. statuses: words as DagRun.word has them."""
-    rows = _numbered(principal)
-    if dag_id is not None:
-        rows = rows.filter(dag_id=dag_id)
-    if statuses:
-        known = [status for status in RunStatus if status.word in statuses]
-        waits = Q(queued_since__isnull=False)
-        rows = rows.filter(Q(status__in=known) & ~waits | (waits if QUEUED in statuses else Q(pk__in=())))
-    if below is not None:
-        rows = rows.filter(id__lt=below)
-    return list(rows.order_by("-id")[:limit])
+def runs(principal: Principal) -> QuerySet[DagRun]:
+    """The tenant's runs."""
+    return _numbered(principal)
+
+
+def of_words(rows: QuerySet[DagRun], words: Collection[str]) -> QuerySet[DagRun]:
+    """Those of `rows` whose DagRun.word is one of these."""
+    waits = Q(queued_since__isnull=False)
+    known = [status for status in RunStatus if status.word in words]
+    return rows.filter(Q(status__in=known) & ~waits | (waits if QUEUED in words else Q(pk__in=())))
 
 
 def run(principal: Principal, run_id: UUID) -> DagRun:

@@ -31,6 +31,24 @@ WHERE e.task_id = %(task)s AND e.scheduled_at >= %(since)s AND e.status IN {IN_P
 ORDER BY e.scheduled_at, e.id
 FOR UPDATE
 
+-- name: lock_pending_of
+-- The same of several tasks; the task's id comes last.
+SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
+    e.origin, e.attempt, e.slot_key, e.concurrency_key, e.task_id
+FROM executions e
+WHERE e.task_id = ANY(%(tasks)s) AND e.scheduled_at >= %(since)s AND e.status IN {IN_PENDING}
+ORDER BY e.scheduled_at, e.id
+FOR UPDATE
+
+-- name: lock_several
+-- Executions of a tenant, whatever their state, locked in the order that everybody locks in.
+SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
+    e.origin, e.attempt, e.slot_key, e.concurrency_key
+FROM executions e
+WHERE e.scheduled_at = ANY(%(scheduled)s) AND e.id = ANY(%(ids)s) AND e.tenant_id = %(tenant)s
+ORDER BY e.scheduled_at, e.id
+FOR UPDATE
+
 -- name: lock_superseded
 -- Occurrences that an edit of the task has cancelled and nobody has touched since.
 SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,
@@ -157,6 +175,20 @@ SELECT id FROM u
 WITH u AS (
     UPDATE {executions} e SET cancel_requested_at = clock_timestamp(), version = e.version + 1
     WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.status IN {IN_ACTIVE}
+      AND e.cancel_requested_at IS NULL
+    RETURNING e.id, e.scheduled_at, e.tenant_id, e.token, e.status
+), x AS (
+    INSERT INTO {execution_events} (scheduled_at, execution_id, tenant_id, source, target, token, actor, reason)
+    SELECT scheduled_at, id, tenant_id, status, status, token, %(actor)s, %(reason)s FROM u
+)
+SELECT id FROM u
+
+-- name: request_cancels
+-- The same of several executions of one day.
+WITH u AS (
+    UPDATE {executions} e SET cancel_requested_at = clock_timestamp(), version = e.version + 1
+    FROM unnest(%(ids)s, %(scheduled)s) v(id, s)
+    WHERE e.scheduled_at = v.s AND e.id = v.id AND CASE WHEN e.status IN {IN_ACTIVE} THEN true END
       AND e.cancel_requested_at IS NULL
     RETURNING e.id, e.scheduled_at, e.tenant_id, e.token, e.status
 ), x AS (

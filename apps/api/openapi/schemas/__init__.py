@@ -4,6 +4,7 @@ from typing import Any
 
 from apps.api.openapi.schemas import (
     backfills,
+    bulk,
     dags,
     executions,
     explain,
@@ -17,7 +18,7 @@ from apps.api.openapi.schemas import (
 )
 from apps.api.openapi.shapes import Shape
 
-_MODULES = (backfills, dags, executions, explain, fleet, imports, logs, people, runs, schedules, tasks)
+_MODULES = (backfills, bulk, dags, executions, explain, fleet, imports, logs, people, runs, schedules, tasks)
 
 SCHEMAS: dict[str, Shape] = {name: shape for module in _MODULES for name, shape in module.SCHEMAS.items()}
 EXAMPLES: dict[str, dict[str, Any]] = {name: found for module in _MODULES for name, found in module.EXAMPLES.items()}

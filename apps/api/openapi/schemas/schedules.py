@@ -3,12 +3,21 @@
 from typing import Any
 
 from apps.api.openapi.schemas.definitions import lifted
-from apps.api.openapi.shapes import MOMENT, TEXT, Shape, many, one_of, or_null, record, whole
+from apps.api.openapi.shapes import MOMENT, TEXT, Shape, extended, many, one_of, or_null, record, whole
 from apps.api.schedules import LARGEST_COUNT
 from apps.definitions import json_shapes
 from apps.definitions.schedules import DST_FOLD, DST_GAP, MAX_EVERY_SECONDS, TYPES
 
 _INPUT = lifted(json_shapes.schedule())
+
+_PREVIEW = record(
+    {
+        "fire_times": many(MOMENT, most=LARGEST_COUNT),
+        "description": {**TEXT, "description": "in plain words"},
+        "timezone": TEXT,
+        "tzdata": {**TEXT, "description": "the time zone rules that were used"},
+    }
+)
 
 SCHEMAS: dict[str, Shape] = {
     "ScheduleInput": _INPUT,
@@ -33,14 +42,8 @@ SCHEMAS: dict[str, Shape] = {
             "count": or_null(whole(1, LARGEST_COUNT)),
         },
     },
-    "SchedulePreview": record(
-        {
-            "fire_times": many(MOMENT, most=LARGEST_COUNT),
-            "description": {**TEXT, "description": "in plain words"},
-            "timezone": TEXT,
-            "tzdata": {**TEXT, "description": "the time zone rules that were used"},
-        }
-    ),
+    "SchedulePreview": _PREVIEW,
+    "NextTimes": extended(_PREVIEW, {"paused_at": or_null({**MOMENT, "description": "nothing runs until resumed"})}),
 }
 
 EXAMPLES: dict[str, dict[str, Any]] = {

@@ -1,0 +1,94 @@
+"""One act on many executions: batch by batch, each a transaction of its own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db import connection as django_connection
+from django.db import transaction
+
+from apps.executions import feed, person_store, services
+from apps.executions.person_store import Move, Pending
+from apps.executions.states import ACTIVE, RESTING, Status
+from apps.tenants import audit
+from apps.tenants.principal import Principal
+from chronoweb.runtime import postgres, wakeup
+from chronoweb.runtime.errors import ChronowebError
+
+ACTIONS = ("cancel", "retry")
+MOST = 10_000
+"""Things of one request; what is beyond remains for the next."""
+BATCH = 500
+
+
+@dataclass
+class Done:
+    """What came of it. failed: id → why, where it was refused; the others were not hindered by it."""
+
+    done: int = 0
+    failed: dict[UUID, str] = field(default_factory=dict)
+
+
+def cancel_executions(*, principal: Principal, identities: Sequence[UUID]) -> Done:
+    """Stop these executions: at once what waits, and by its worker what one has. What has ended is told as failed."""
+    found = Done()
+    for batch in batches(identities):
+        with transaction.atomic():
+            connection = postgres.raw(django_connection)
+            rows = person_store.lock_several(connection, identities=batch, tenant_id=principal.tenant_id)
+            cancelled = _cancel(principal, rows)
+        found.done += len(cancelled)
+        for row in rows:
+            if row.id not in cancelled:
+                found.failed[UUID(bytes=row.id)] = f"it is {row.status.word}: it has ended"
+    return found
+
+
+def _cancel(principal: Principal, rows: Sequence[Pending]) -> set[bytes]:
+    connection = postgres.raw(django_connection)
+    active = [row for row in rows if row.status in ACTIVE]
+    waiting = [row for row in rows if row.status not in ACTIVE and row.status not in RESTING]
+    moves = [Move(row, Status.CANCELLED, reason="cancelled") for row in waiting]
+    person_store.move(connection, moves, actor=principal.actor)
+    person_store.request_cancels(connection, active, actor=principal.actor, reason="cancel requested")
+    touched = {row.id for row in [*active, *waiting]}
+    _tell(principal, "execution.cancel", touched)
+    already = {row.id for row in rows if row.status is Status.CANCELLED}
+    return touched | already
+
+
+def retry_executions(*, principal: Principal, identities: Sequence[UUID]) -> Done:
+    """Run each once more, as services.retry does; each stands for itself."""
+    found = Done()
+    for batch in batches(identities):
+        with transaction.atomic():
+            for identity in batch:
+                try:
+                    with transaction.atomic():
+                        services.retry(principal=principal, execution_id=identity)
+                except ChronowebError as refused:
+                    found.failed[identity] = str(refused)
+                else:
+                    found.done += 1
+    return found
+
+
+def _tell(principal: Principal, action: str, touched: set[bytes]) -> None:
+    if not touched:
+        return
+    audit.record_all(
+        tenant_id=principal.tenant_id,
+        actor=principal.actor,
+        action=action,
+        target_type="execution",
+        target_ids=[UUID(bytes=identity) for identity in sorted(touched)],
+    )
+    transaction.on_commit(wakeup.preloader.wake)
+    transaction.on_commit(lambda: feed.changed(principal.tenant_id, sorted(touched)))
+
+
+def batches(identities: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
+    """Stretches of at most BATCH, in the order of the ids."""
+    ordered = sorted(identities)
+    for start in range(0, len(ordered), BATCH):
+        yield ordered[start : start + BATCH]
