@@ -111,7 +111,9 @@ def test_last_save_does_not_win_silently(api: Api) -> None:
     assert api.call("patch", path, {"priority": 1}, headers={"If-Match": first}).status_code == 200
     body = problem(api.call("patch", path, {"priority": 2}, headers={"If-Match": second}), 412)
     assert (body["version"], body["changed"]) == (2, ["priority"])
-    problem(api.call("patch", path, {"priority": 2}, headers={"If-Match": "nonsense"}), 412)
+    problem(api.call("patch", path, {"priority": 2}, headers={"If-Match": '"another"'}), 412)
+    wrong = problem(api.call("patch", path, {"priority": 2}, headers={"If-Match": "nonsense"}), 422)
+    assert wrong["errors"][0]["header"] == "If-Match"
     assert api.get(path).json()["priority"] == 1
     assert api.call("patch", path, {"priority": 2}, headers={"If-Match": "*"}).status_code == 200
 

@@ -97,7 +97,8 @@ def test_an_edit_based_on_an_old_version_is_refused(principal: Principal) -> Non
     dag = edit(principal, make_dag(principal), description="new")
     with pytest.raises(Conflict) as caught:
         making.update_dag(principal=principal, dag_id=dag.id, data={"tags": ["x"]}, partial=True, expected_version=1)
-    assert caught.value.extra == {"version": 2, "changed": ["description"]}
+    differences = [{"pointer": "/tags", "yours": ["x"], "current": []}]
+    assert caught.value.extra == {"version": 2, "changed": ["description"], "differences": differences}
 
 
 def test_runs_keep_their_version(principal: Principal) -> None:
