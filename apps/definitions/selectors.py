@@ -29,7 +29,7 @@ def refuse_unknown_task(principal: Principal, task_id: UUID) -> None:
 
 
 def narrowed(rows: QuerySet[D], *, search: str = "", tag: str = "", paused: bool | None = None) -> QuerySet[D]:
-    """Those tasks, or DAGs, with the text in any part of the name, capitals or not, and this tag; empty and None: any."""
+    """Those with the text in any part of the name, capitals or not, and with this tag; empty and None: any."""
     if search:
         rows = rows.filter(name__icontains=search)
     if tag:
