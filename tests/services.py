@@ -42,6 +42,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     early_config.add_cleanup(lambda: shutil.rmtree(root, ignore_errors=True))
     os.environ["CHRONOWEB_DATA_DIR"] = str(root)
     os.environ.setdefault("CHRONOWEB_CONTAINER_ENGINE", "none")  # tests of containers bring a store of their own
+    # Tests that ask the application itself change databases as they go; web processes of tests say otherwise.
+    os.environ.setdefault("CHRONOWEB_WEB_DATABASE_CONNECTIONS", "0")
     os.environ.setdefault("SECRET_KEY", "of-the-test-suite-" + "0" * 40)
     os.environ.setdefault("SECRET_ENCRYPTION_KEYS", "b2YtdGhlLXRlc3Qtc3VpdGUtYW5kLW9mLW5vYm9keSE=")
     missing = [name for name in VARIABLES if not os.environ.get(name)]

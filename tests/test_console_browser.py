@@ -70,10 +70,15 @@ def site(django_db_setup: None) -> Iterator[str]:
         yield url
 
 
+WEB = {"CHRONOWEB_WEB_DATABASE_CONNECTIONS": "4"}
+
+
 def nobody_reads() -> bool:
-    """Whether the web process has let go of the database: its last reading would meet the emptying of the tables."""
+    """Whether the web process has let go of the tables: its last reading would meet their being emptied."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [SERVER])
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state <> 'idle'", [SERVER]
+        )
         return cursor.fetchone()[0] == 0
 
 
@@ -87,7 +92,7 @@ def serving(**variables: str) -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chronoweb.asgi:application"],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), "PGAPPNAME": SERVER, **variables},
+        env={**os.environ, **WEB, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), "PGAPPNAME": SERVER, **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

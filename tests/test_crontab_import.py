@@ -122,10 +122,10 @@ def test_again_adds_nothing_and_changes_what_changed(tenant: Tenant, tmp_path: P
 def test_what_people_have_changed_stays(tenant: Tenant, tmp_path: Path, api: Api) -> None:
     path = written(tmp_path, "TOKEN=hush\n@daily x\n")
     said = run(api.tenant, path)
-    assert 'make it a secret and put {"secret": "TOKEN"}' in said
+    assert "make it a secret and put {{secret:TOKEN}}" in said
     (task,) = tasks_of(api.tenant).values()
     assert api.post("/secrets", {"name": "TOKEN", "value": "hush-hush"}).status_code == 201
-    handler = {**task.handler, "environment": {"TOKEN": {"secret": "TOKEN"}}, "limits": {"cpu_seconds": 60}}
+    handler = {**task.handler, "environment": {"TOKEN": "{{secret:TOKEN}}"}, "limits": {"cpu_seconds": 60}}
     changes = {"name": "renamed", "tags": [*task.tags, "mine"], "timeout_seconds": 60, "handler": handler}
     services.update_task(principal=api.principal, task_id=task.id, data=changes, partial=True)
     assert "unchanged 1" in run(api.tenant, path)
@@ -133,7 +133,7 @@ def test_what_people_have_changed_stays(tenant: Tenant, tmp_path: Path, api: Api
     (task,) = tasks_of(api.tenant).values()
     assert (task.name, task.timeout_seconds) == ("renamed", 60)
     assert "mine" in task.tags
-    assert task.handler["environment"] == {"TOKEN": {"secret": "TOKEN"}}
+    assert task.handler["environment"] == {"TOKEN": "{{secret:TOKEN}}"}
     assert task.handler["limits"] == {"cpu_seconds": 60}
 
 

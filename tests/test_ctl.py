@@ -286,7 +286,7 @@ def test_refusals_say_where_and_what_is_right(ctl: Ctl, tmp_path: Path) -> None:
     ctl("tasks", "create", "-f", written(tmp_path, document(name="a")), ends=Exit.CONFLICT)
     assert "existing_id: " in ctl.err
     ctl("runs", "list", "--status", "done", ends=Exit.INVALID)
-    assert "status: is not a status" in ctl.err
+    assert "status: is not one of the choices" in ctl.err
     Ctl(make_api(role=Role.VIEWER))("tasks", "create", "-f", written(tmp_path, document()), ends=Exit.NOT_ALLOWED)
     ctl("runs", "show", "01890a5d-ac96-774b-bcce-b302099a8057", ends=Exit.UNKNOWN)
 

@@ -106,7 +106,7 @@ def test_a_failure_tells_its_number_and_no_trace(monkeypatch: pytest.MonkeyPatch
         raise RuntimeError("the hidden reason, in /some/file.py")
 
     own = make_api(role=Role.VIEWER)
-    monkeypatch.setattr(tasks.selectors, "tasks", fail)
+    monkeypatch.setattr(tasks.Tasks, "rows", fail)
     monkeypatch.setattr(views, "first_tenant_of", fail)
     browser = Client(raise_request_exception=False)
     headers = {"Authorization": f"Bearer {own.key}", "X-Request-Id": "of-the-proxy.1"}

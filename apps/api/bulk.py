@@ -22,6 +22,7 @@ from apps.definitions import services
 from apps.definitions.bulk import ACTIONS as TASK_ACTIONS
 from apps.definitions.bulk import act_on_tasks
 from apps.definitions.models import Task
+from apps.definitions.standing import check_note
 from apps.executions import bulk, person_store, selectors
 from apps.executions.states import RESTING, Status
 from chronoweb.runtime import postgres
@@ -65,6 +66,7 @@ class _BulkView(ApiView):
             raise InvalidInput("/dry_run", dry_run, "must be true or false", "true, false")
         if expected is not None and (type(expected) is not int or expected < 0):
             raise InvalidInput("/expected_count", expected, "must be a whole number", "the count of a dry run")
+        self.check(body)
         found = self.find(request, action, read_filter(self.filters, body.get("filter")))
         if dry_run:
             return Response({"action": action, "matched": len(found), "first": [str(each) for each in found[:SHOWN]]})
@@ -84,6 +86,9 @@ class _BulkView(ApiView):
                 "remaining": max(0, len(found) - bulk.MOST),
             }
         )
+
+    def check(self, body: Mapping[str, Any]) -> None:
+        """Refuse what is wrong in the fields of this view, in a dry run too. Raises InvalidInputs."""
 
     def find(self, request: Request, action: str, values: Mapping[str, Any]) -> Sequence[UUID]:
         raise NotImplementedError
@@ -106,13 +111,19 @@ class BulkTasks(_BulkView):
         """
         return self.answer(request)
 
+    def check(self, body: Mapping[str, Any]) -> None:
+        check_note(_note(body))
+
     def find(self, request: Request, action: str, values: Mapping[str, Any]) -> Sequence[UUID]:
         rows: QuerySet[Task] = applied(self.filters, values, TASKS.all(principal(request)))
         return list(rows.order_by("id").values_list("id", flat=True))
 
     def act(self, request: Request, action: str, found: Sequence[UUID], body: Mapping[str, Any]) -> bulk.Done:
-        note = "" if body.get("note") is None else body["note"]
-        return act_on_tasks(principal=principal(request), action=action, identities=found, note=note)
+        return act_on_tasks(principal=principal(request), action=action, identities=found, note=_note(body))
+
+
+def _note(body: Mapping[str, Any]) -> Any:
+    return "" if body.get("note") is None else body["note"]
 
 
 class BulkExecutions(_BulkView):

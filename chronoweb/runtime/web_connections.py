@@ -17,6 +17,8 @@ LIFE_SECONDS = 60.0
 
 def share() -> None:
     """From now on, let this process's requests share connections. Daemons have their own, and do not call this."""
+    if not config().web_database_connections:
+        return
     settings = connections.settings["default"]
     settings.setdefault("OPTIONS", {})["pool"] = {
         "min_size": 1,

@@ -26,6 +26,7 @@ from apps.definitions.validation import read_document
 from apps.definitions.versions import document_of
 from apps.definitions.zones import zone
 from apps.executions import person_store
+from apps.executions.secret_references import references
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime import postgres
@@ -204,10 +205,11 @@ def _key_of(task: Task) -> str:
 
 def _keeping_secrets(handler: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """References that somebody has put in the place of plain values stay, and so do limits."""
+    secret = {reference.pointer.removeprefix("/environment/") for reference in references(before)}
     referred = {
         name: value
         for name, value in (before.get("environment") or {}).items()
-        if isinstance(value, Mapping) and name in handler["environment"]
+        if name in handler["environment"] and name in secret
     }
     limits = {"limits": before["limits"]} if before.get("limits") else {}
     return {**handler, "environment": {**handler["environment"], **referred}, **limits}

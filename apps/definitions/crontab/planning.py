@@ -15,6 +15,7 @@ from apps.definitions.crontab.lines import Crontab, Entry, Line
 from apps.definitions.crontab.times import schedule_of
 from apps.definitions.validation import MAX_TIMEOUT_SECONDS
 from apps.definitions.zones import zone
+from apps.executions.secret_references import written
 from chronoweb.runtime.errors import InvalidInput
 
 TAG = "crontab"
@@ -121,4 +122,4 @@ def _environment_notes(environment: Mapping[str, str]) -> Iterator[str]:
         yield "TZ is what the command sees; as in cron it does not move the schedule, which CRON_TZ would"
     for name in environment:
         if _CONFIDENTIAL.search(name):
-            yield f'{name} would be stored as it is; make it a secret and put {{"secret": "{name}"}} in its place'
+            yield f"{name} would be stored as it is; make it a secret and put {written(name)} in its place"
