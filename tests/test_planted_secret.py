@@ -412,6 +412,8 @@ def own_ids(stage: Stage) -> dict[str, list[Any]]:
         "run_id": runs,
         "node_id": ["fails", "never"],
         "backfill_id": [],
+        "replay_id": listed("/admin/dlq/replays"),
+        "tenant_id": [],  # of the platform's own routes
     }
 
 
