@@ -414,6 +414,7 @@ def own_ids(stage: Stage) -> dict[str, list[Any]]:
         "backfill_id": [],
         "replay_id": listed("/admin/dlq/replays"),
         "tenant_id": [],  # of the platform's own routes
+        "act": [],  # these are POSTs
     }
 
 
