@@ -37,6 +37,11 @@ def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> l
     return list(_between("", _by_node(before), _by_node(after)))
 
 
+def values_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """Between any two JSON objects, field by field."""
+    return list(_between("", before, after))
+
+
 def _by_node(document: Mapping[str, Any] | None) -> dict[str, Any]:
     if document is None:
         return {}
@@ -59,7 +64,7 @@ def _between(pointer: str, before: Mapping[str, Any], after: Mapping[str, Any]) 
     for name in dict.fromkeys([*after, *before]):
         at = f"{pointer}/{json_values.escape(str(name))}"
         if name not in before:
-            if pointer == "" and name == "nodes":
+            if pointer == "" and name == "nodes" and isinstance(after[name], Mapping):
                 yield from _between(at, {}, after[name])
             else:
                 yield Difference(at, "added", after=after[name])

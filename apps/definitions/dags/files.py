@@ -78,7 +78,12 @@ def write(document: Mapping[str, Any], *, format: str = "yaml") -> str:
     shown = sparse(document)
     if format == "json":
         return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
-    return yaml.dump(shown, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, default_flow_style=False)
+    return written(shown)
+
+
+def written(value: Any) -> str:
+    """Any JSON value as YAML that `read` brings back."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, default_flow_style=False)
 
 
 class _Dumper(yaml.SafeDumper):

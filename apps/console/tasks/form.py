@@ -1,0 +1,270 @@
+"""The form of a task ⇄ its JSON document. Pure.
+
+The form holds what most tasks say; what it does not hold stays as the document has it. So both views edit one thing.
+"""
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.console.detail import readable
+from apps.definitions.models import OVERLAP_POLICIES
+from apps.definitions.schedules import DST_FOLD, DST_GAP
+from apps.executions.handler_spec import TYPES as HANDLERS
+from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+
+DOCUMENT = "document"
+"""The name under which the JSON view, or in the form's view what it began with, is sent."""
+
+MOST_CHARACTERS = 512 * 1024
+SCHEDULES = ("cron", "interval", "one_shot", "manual", "event")
+_SCHEDULE_FIELDS = {
+    "expression": ("cron",),
+    "every_seconds": ("interval",),
+    "run_at": ("one_shot",),
+    "start_at": ("cron", "interval"),
+    "end_at": ("cron", "interval"),
+    "dst_gap": ("cron",),
+    "dst_fold": ("cron",),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """kind: text, area, whole, flag, choice, tags, lines or json. of: the types of schedule or handler that have it."""
+
+    pointer: str
+    label: str
+    kind: str = "text"
+    help: str = ""
+    of: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    example: str = ""
+
+    @property
+    def group(self) -> str:
+        return self.pointer.split("/")[1]
+
+    @property
+    def steps(self) -> list[str]:
+        return self.pointer.split("/")[1:]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A field as the page shows it."""
+
+    field: Field
+    value: str
+    checked: bool = False
+    shown: bool = True
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    fields: tuple[Field, ...] = field(default_factory=tuple)
+    is_folded: bool = False
+
+
+SECTIONS = (
+    Section(
+        "What",
+        (
+            Field("/name", "Name", example="nightly-report"),
+            Field("/description", "Description", "area"),
+            Field("/tags", "Tags", "tags", "separated by commas"),
+        ),
+    ),
+    Section(
+        "When",
+        (
+            Field("/schedule/type", "Schedule", "choice", choices=SCHEDULES),
+            Field(
+                "/schedule/expression",
+                "Cron expression",
+                help="minute, hour, day of month, month, day of week; six fields begin with seconds",
+                of=("cron",),
+                example="0 2 * * *",
+            ),
+            Field("/schedule/every_seconds", "Every … seconds", "whole", of=("interval",), example="300"),
+            Field("/schedule/run_at", "At", help="ISO 8601; without offset in the zone below", of=("one_shot",)),
+            Field("/schedule/timezone", "Time zone", help="a name such as Europe/Paris", example="UTC"),
+            Field("/schedule/start_at", "Not before", of=("cron", "interval"), example="2027-01-01T00:00:00Z"),
+            Field("/schedule/end_at", "Not from … on", of=("cron", "interval"), example="2028-01-01T00:00:00Z"),
+            Field("/schedule/dst_gap", "A time that is skipped", "choice", of=("cron",), choices=DST_GAP),
+            Field("/schedule/dst_fold", "A time that comes twice", "choice", of=("cron",), choices=DST_FOLD),
+        ),
+    ),
+    Section(
+        "Does",
+        (
+            Field("/handler/type", "Handler", "choice", choices=tuple(HANDLERS)),
+            Field("/handler/name", "Function", of=("python",), example="demo.noop"),
+            Field("/handler/url", "URL", of=("webhook",), example="https://example.com/hook"),
+            Field("/handler/method", "Method", of=("webhook",), example="POST"),
+            Field("/handler/headers", "Headers", "json", "a JSON object; {{secret:NAME}} stands for a secret", ("webhook",)),
+            Field("/handler/body", "Body", "json", "JSON; empty: the parameters", ("webhook",)),
+            Field("/handler/argv", "Program and arguments", "lines", "one a line", ("command",)),
+            Field("/handler/image", "Image", of=("container",), example="docker.io/library/python:3.12"),
+            Field("/handler/command", "Command", "lines", "one argument a line; empty: the image's own", ("container",)),
+            Field("/handler/environment", "Environment", "json", "a JSON object of texts", ("command", "container")),
+            Field("/parameters", "Parameters", "json", "a JSON object that each run is given"),
+        ),
+    ),
+    Section(
+        "How",
+        (
+            Field("/priority", "Priority", "whole", "1 the most urgent, 10 the least", example="5"),
+            Field("/timeout_seconds", "Time limit of an attempt, seconds", "whole", example="300"),
+            Field("/retry_policy/max_attempts", "Attempts at most", "whole"),
+            Field("/overlap_policy", "While the one before still runs", "choice", choices=OVERLAP_POLICIES),
+            Field("/catchup_seconds", "Catch up what was missed within, seconds", "whole", example="3600"),
+            Field("/strict_timing", "Exactly on time", "flag", "no jitter: it joins whoever fires at that second"),
+            Field("/idempotent", "May run twice", "flag", "else a person decides when nobody knows whether it ran"),
+        ),
+        True,
+    ),
+)
+FIELDS = tuple(one for section in SECTIONS for one in section.fields)
+NEW: dict[str, Any] = {
+    "name": "",
+    "schedule": {"type": "cron", "expression": "0 2 * * *", "timezone": "UTC"},
+    "handler": {"type": "python", "name": "demo.noop"},
+    "parameters": {},
+}
+"""What the form of a new task begins with."""
+
+
+def document_of(posted: Mapping[str, str]) -> Any:
+    """The document that was sent: from the JSON view as it stands, from the form's with its fields put over it.
+
+    Raises InvalidInputs where JSON is expected and is none.
+    """
+    text = posted.get(DOCUMENT, "")
+    found = _json(text, "", []) if text else {}
+    if posted.get("mode") == "json" or not isinstance(found, dict):
+        return found
+    return _over(found, posted)
+
+
+def filled(document: Mapping[str, Any]) -> list[tuple[Section, list[Filled]]]:
+    """The form's fields with this document's values."""
+    return [(section, [_filled(one, document) for one in section.fields]) for section in SECTIONS]
+
+
+def values_of(document: Any) -> dict[str, Any]:
+    """Pointer → what the field holds (text, or whether it is checked), for a page whose JSON view was edited."""
+    if not isinstance(document, Mapping):
+        return {}
+    found = [_filled(one, document) for one in FIELDS]
+    return {one.field.pointer: one.checked if one.field.kind == "flag" else one.value for one in found}
+
+
+def shown_for(document: Mapping[str, Any], one: Field) -> bool:
+    """Whether the type that the document's schedule or handler has goes with the field."""
+    owner = document.get(one.group)
+    return not one.of or (isinstance(owner, Mapping) and owner.get("type") in one.of)
+
+
+def _over(document: dict[str, Any], posted: Mapping[str, str]) -> dict[str, Any]:
+    made = deepcopy(document)
+    errors: list[InvalidInput] = []
+    _take_type(made, "schedule", posted.get("/schedule/type"), _schedule_owns)
+    _take_type(made, "handler", posted.get("/handler/type"), _handler_owns)
+    for one in FIELDS:
+        if one.pointer.endswith("/type") or not shown_for(made, one):
+            continue
+        text = posted.get(one.pointer)
+        if one.kind == "flag":
+            _put(made, one.steps, text is not None)
+        elif text is not None:
+            _put(made, one.steps, _value(one, text, errors))
+    if errors:
+        raise InvalidInputs(errors)
+    return made
+
+
+def _take_type(document: dict[str, Any], name: str, kind: str | None, owns: Any) -> None:
+    """Another type brings its own fields; those of the one before would be refused."""
+    before = document.get(name)
+    if kind is None or not isinstance(before, dict):
+        document[name] = before if kind is None else {"type": kind}
+        return
+    if before.get("type") != kind:
+        document[name] = {"type": kind, **{key: value for key, value in before.items() if owns(kind, key)}}
+
+
+def _schedule_owns(kind: str, key: str) -> bool:
+    return key == "timezone" or kind in _SCHEDULE_FIELDS.get(key, ())
+
+
+def _handler_owns(kind: str, key: str) -> bool:
+    required, defaults, _ = HANDLERS.get(kind, ((), {}, {}))
+    return key in required or key in defaults
+
+
+def _put(document: dict[str, Any], steps: list[str], value: Any) -> None:
+    """None: the default, which is not written."""
+    for step in steps[:-1]:
+        below = document.get(step)
+        if not isinstance(below, dict):
+            if value is None:
+                return
+            below = document[step] = {}
+        document = below
+    if value is None:
+        document.pop(steps[-1], None)
+    else:
+        document[steps[-1]] = value
+
+
+def _value(one: Field, text: str, errors: list[InvalidInput]) -> Any:
+    """What does not read as its kind stays text: the document's own rules say what is wrong with it."""
+    text = text.replace("\r\n", "\n")
+    if one.kind == "tags":
+        return [tag.strip() for tag in text.split(",") if tag.strip()] or None
+    if one.kind == "lines":
+        return [line for line in text.split("\n") if line] or None
+    stripped = text.strip()
+    if stripped == "":
+        return "" if one.pointer == "/name" else None
+    if one.kind == "whole":
+        return int(stripped) if stripped.lstrip("-").isdecimal() and stripped.isascii() and len(stripped) < 16 else stripped
+    if one.kind == "json":
+        return _json(stripped, one.pointer, errors)
+    return text if one.kind == "area" else stripped
+
+
+def _json(text: str, pointer: str, errors: list[InvalidInput]) -> Any:
+    try:
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(f"{len(text)} characters")
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        problem = f"is not JSON: {error.msg}, at line {error.lineno} column {error.colno}"
+    except (ValueError, RecursionError) as error:
+        problem = f"is not JSON: {error}"
+    wrong = InvalidInput(pointer, None, problem, "JSON (RFC 8259)")
+    if pointer == "":
+        raise InvalidInputs([wrong])
+    errors.append(wrong)
+    return None
+
+
+def _filled(one: Field, document: Mapping[str, Any]) -> Filled:
+    value: Any = document
+    for step in one.steps:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    shown = shown_for(document, one)
+    if one.kind == "flag":
+        return Filled(one, "", checked=value is True or (value is None and one.pointer == "/idempotent"), shown=shown)
+    if one.kind == "tags":
+        return Filled(one, ", ".join(map(str, value)) if isinstance(value, list) else "", shown=shown)
+    if one.kind == "lines":
+        return Filled(one, "\n".join(map(str, value)) if isinstance(value, list) else "", shown=shown)
+    if one.kind == "json":
+        return Filled(one, "" if value is None else readable(value), shown=shown)
+    return Filled(one, "" if value is None else str(value), shown=shown)
