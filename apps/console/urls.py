@@ -6,6 +6,9 @@ from django.urls import path
 from apps.console import views
 from apps.console.dags import acts
 from apps.console.dags import views as dags
+from apps.console.tasks import acts as task_acts
+from apps.console.tasks import saving
+from apps.console.tasks import views as tasks
 from apps.console.throttle import throttled
 
 _login = LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True)
@@ -20,6 +23,16 @@ urlpatterns = [
     path("t/<slug:slug>/executions/<uuid:identity>/logs", views.logs, name="logs"),
     path("t/<slug:slug>/executions/<uuid:identity>/logs/download", views.download_logs, name="download_logs"),
     path("t/<slug:slug>/executions/state", views.executions_state, name="executions_state"),
+    path("t/<slug:slug>/tasks/", tasks.tasks, name="tasks"),
+    path("t/<slug:slug>/tasks/new", tasks.new_task, name="task_new"),
+    path("t/<slug:slug>/tasks/check", saving.check, name="task_new_check"),
+    path("t/<slug:slug>/tasks/save", saving.save, name="task_new_save"),
+    path("t/<slug:slug>/tasks/act/<slug:act>", task_acts.tasks_act, name="tasks_act"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/", tasks.task, name="task"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/edit", tasks.edit_task, name="task_edit"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/check", saving.check, name="task_check"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/save", saving.save, name="task_save"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/act/<slug:act>", task_acts.task_act, name="task_act"),
     path("t/<slug:slug>/dags/", dags.dags, name="dags"),
     path("t/<slug:slug>/dags/state", dags.runs_state, name="runs_state"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/", dags.dag, name="dag"),

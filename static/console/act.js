@@ -11,6 +11,11 @@ export function say(words) {
   told = setTimeout(() => (toast.hidden = true), TOAST_MS);
 }
 
+// A word for one click: the same click sent twice is done once.
+export function freshKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 // POST a form; returns { ok, body }. What goes wrong on the way is a problem in words, too.
 export async function post(url, form) {
   try {
@@ -35,6 +40,7 @@ if (dialog) {
   function ask(asked) {
     button = asked;
     form.reset();
+    part("key").value = freshKey();
     dialog.querySelector("h2").textContent = button.dataset.title;
     part("text").textContent = button.dataset.text;
     part("note").hidden = !button.dataset.note;
@@ -64,10 +70,12 @@ if (dialog) {
     if (!ok) {
       part("problem").textContent = [body.problem, ...(body.errors ?? []).map((one) => one.problem)].join(" ");
       part("problem").hidden = false;
+      if (body.reload) dialog.addEventListener("close", () => location.reload(), { once: true });
       return;
     }
     dialog.close();
-    if (body.reload) location.reload();
+    if (body.go) location.assign(body.go);
+    else if (body.reload) location.reload();
     else say(body.said);
   });
 }

@@ -9,8 +9,9 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
+from apps.definitions import selectors
 from apps.definitions.models import Task
-from apps.definitions.task_filter import TaskFilter
+from apps.tenants.principal import Principal
 
 LONGEST = 200
 MOST_TAGS = 8
@@ -23,9 +24,14 @@ _WORDS = {"true": True, "false": False}
 
 @dataclass(frozen=True)
 class Asked:
-    """The list's question. after: the id of the last task of the page before."""
+    """The list's question. search: in any part of the name, capitals or not. tags: carries all of them. paused: None
+    is both. chosen: only these ids, where there are any. after: the id of the last task of the page before.
+    """
 
-    filter: TaskFilter
+    search: str = ""
+    tags: tuple[str, ...] = ()
+    paused: bool | None = None
+    chosen: tuple[UUID, ...] = ()
     sort: str = "name"
     after: UUID | None = None
 
@@ -36,16 +42,33 @@ class Asked:
         """
         tags = tuple(dict.fromkeys(_text(tag) for tag in given.getlist("tag")[:MOST_TAGS] if _text(tag)))
         chosen = tuple(found for found in map(_uuid, given.getlist("id")[:LONGEST]) if found)
-        wanted = TaskFilter(_text(given.get("q", "")), tags, _WORDS.get(given.get("paused", "")), chosen)
-        sort = given.get("sort", "")
-        return cls(wanted, sort if sort in SORTS else "name", _uuid(given.get("after", "")))
+        return cls(
+            search=_text(given.get("q", "")),
+            tags=tags,
+            paused=_WORDS.get(given.get("paused", "")),
+            chosen=chosen,
+            sort=given.get("sort", "") if given.get("sort", "") in SORTS else "name",
+            after=_uuid(given.get("after", "")),
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it finds everything."""
+        return not (self.search or self.tags or self.chosen) and self.paused is None
+
+    def rows(self, principal: Principal) -> QuerySet[Task]:
+        """The tenant's tasks that it finds: what the list shows and what acts by filter act on."""
+        rows = selectors.narrowed(selectors.tasks(principal), search=self.search, paused=self.paused)
+        for tag in self.tags:
+            rows = selectors.narrowed(rows, tag=tag)
+        return rows.filter(id__in=self.chosen) if self.chosen else rows
 
     def query(self, **changes: Any) -> str:
         """The query string of this question with some parts changed; the page starts anew unless `after` is given."""
         values: Mapping[str, Any] = {
-            "q": self.filter.search,
-            "tag": self.filter.tags,
-            "paused": {True: "true", False: "false", None: ""}[self.filter.paused],
+            "q": self.search,
+            "tag": self.tags,
+            "paused": {True: "true", False: "false", None: ""}[self.paused],
             "sort": "" if self.sort == "name" else self.sort,
             "after": "",
             **changes,
@@ -54,17 +77,18 @@ class Asked:
         return f"?{urlencode(pairs)}"
 
     def without(self, tag: str) -> str:
-        return self.query(tag=[other for other in self.filter.tags if other != tag])
+        return self.query(tag=[other for other in self.tags if other != tag])
 
     def with_tag(self, tag: str) -> str:
-        return self.query(tag=dict.fromkeys([*self.filter.tags, tag]))
+        return self.query(tag=dict.fromkeys([*self.tags, tag]))
 
-    def page(self, rows: QuerySet[Task], size: int) -> list[Task]:
+    def page(self, principal: Principal, size: int) -> list[Task]:
         """Up to size + 1 rows behind `after`, which is looked up: where it is gone the list begins anew."""
+        rows = self.rows(principal)
         column, down = SORTS[self.sort]
         order = [f"-{column}" if down else column, "name"]
         if self.after is not None:
-            last = Task.objects.filter(id=self.after, tenant__in=rows.values("tenant")[:1]).first()
+            last = Task.objects.filter(id=self.after, tenant_id=principal.tenant_id).first()
             if last is not None:
                 value = getattr(last, column)
                 behind = Q(**{f"{column}__{'lt' if down else 'gt'}": value})

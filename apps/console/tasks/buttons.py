@@ -28,8 +28,19 @@ TASK_ACTS = (
     ),
 )
 BULK_ACTS = (
-    Act("pause", "Pause", "Pause {}?", "Their schedules start nothing until they are resumed.", note="Why, for who looks later"),
-    Act("resume", "Resume", "Resume {}?", "Occurrences of the pause within each catch-up window run; older ones are skipped."),
+    Act(
+        "pause",
+        "Pause",
+        "Pause {}?",
+        "Their schedules start nothing until they are resumed.",
+        note="Why, for who looks later",
+    ),
+    Act(
+        "resume",
+        "Resume",
+        "Resume {}?",
+        "Occurrences of the pause within each catch-up window run; older ones are skipped.",
+    ),
     Act("trigger", "Run now", "Run {} now?", "Each once, with its own parameters, whether it is paused or not."),
     Act(
         "delete",

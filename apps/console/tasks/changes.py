@@ -27,9 +27,7 @@ def sparse(document: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(shown.get("schedule"), Mapping):
         given = shown["schedule"]
         shown["schedule"] = {
-            name: value
-            for name, value in given.items()
-            if value is not None and _SCHEDULE_DEFAULTS.get(name) != value
+            name: value for name, value in given.items() if value is not None and _SCHEDULE_DEFAULTS.get(name) != value
         }
     return shown
 

@@ -32,7 +32,7 @@ class Checked:
 
 
 def check(principal: Principal, posted: Mapping[str, str], task: Task | None) -> Checked:
-    """Writes nothing and asks nobody outside: a webhook's host is looked up when the task is saved. At most one query."""
+    """Writes nothing and asks nobody outside: a webhook's host is looked up when it is saved. At most one query."""
     try:
         document = form.document_of(posted)
     except InvalidInputs as wrong:

@@ -105,11 +105,19 @@ SECTIONS = (
             Field("/handler/name", "Function", of=("python",), example="demo.noop"),
             Field("/handler/url", "URL", of=("webhook",), example="https://example.com/hook"),
             Field("/handler/method", "Method", of=("webhook",), example="POST"),
-            Field("/handler/headers", "Headers", "json", "a JSON object; {{secret:NAME}} stands for a secret", ("webhook",)),
+            Field(
+                "/handler/headers",
+                "Headers",
+                "json",
+                "a JSON object; {{secret:NAME}} stands for a secret",
+                ("webhook",),
+            ),
             Field("/handler/body", "Body", "json", "JSON; empty: the parameters", ("webhook",)),
             Field("/handler/argv", "Program and arguments", "lines", "one a line", ("command",)),
             Field("/handler/image", "Image", of=("container",), example="docker.io/library/python:3.12"),
-            Field("/handler/command", "Command", "lines", "one argument a line; empty: the image's own", ("container",)),
+            Field(
+                "/handler/command", "Command", "lines", "one argument a line; empty: the image's own", ("container",)
+            ),
             Field("/handler/environment", "Environment", "json", "a JSON object of texts", ("command", "container")),
             Field("/parameters", "Parameters", "json", "a JSON object that each run is given"),
         ),
@@ -232,7 +240,11 @@ def _value(one: Field, text: str, errors: list[InvalidInput]) -> Any:
     if stripped == "":
         return "" if one.pointer == "/name" else None
     if one.kind == "whole":
-        return int(stripped) if stripped.lstrip("-").isdecimal() and stripped.isascii() and len(stripped) < 16 else stripped
+        return (
+            int(stripped)
+            if stripped.lstrip("-").isdecimal() and stripped.isascii() and len(stripped) < 16
+            else stripped
+        )
     if one.kind == "json":
         return _json(stripped, one.pointer, errors)
     return text if one.kind == "area" else stripped

@@ -43,7 +43,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Page:
-    """older: the query of the next page; empty when this is all. count: what the filter finds, up to MOST_COUNTED + 1."""
+    """older: the query of the next page; empty: this is all. count: what the filter finds, up to MOST_COUNTED + 1."""
 
     asked: Asked
     lines: list[Line]
@@ -58,6 +58,10 @@ class Page:
         return self.count > MOST_COUNTED
 
     @property
+    def unsearched(self) -> str:
+        return self.asked.query(q="")
+
+    @property
     def target(self) -> str:
         """The filter alone, for acts."""
         return self.asked.query(sort="")
@@ -70,11 +74,10 @@ class Page:
 def read(principal: Principal, given: QueryDict, *, now: datetime) -> Page:
     """Three queries; a fourth behind the first page."""
     asked = Asked.of(given)
-    rows = asked.filter.rows(principal)
-    found = asked.page(rows, SHOWN)
+    found = asked.page(principal, SHOWN)
     shown = found[:SHOWN]
     marks = strips.of_tasks(principal, [task.id for task in shown], now=now)
-    paused = asked.filter.paused
+    paused = asked.paused
     return Page(
         asked=asked,
         lines=[_line(task, marks[task.id], asked, now) for task in shown],
@@ -86,13 +89,13 @@ def read(principal: Principal, given: QueryDict, *, now: datetime) -> Page:
             Choice("paused", asked.query(paused="true"), paused is True),
         ],
         sorts=[Choice(text, asked.query(sort=word), asked.sort == word) for word, text in questions.LABELS.items()],
-        tags=[Choice(tag, asked.without(tag), True) for tag in asked.filter.tags],
+        tags=[Choice(tag, asked.without(tag), True) for tag in asked.tags],
     )
 
 
 def count(asked: Asked, principal: Principal) -> int:
     """How many the filter finds, at most MOST_COUNTED + 1; one query."""
-    return asked.filter.rows(principal).order_by().values("id")[: MOST_COUNTED + 1].count()
+    return asked.rows(principal).order_by().values("id")[: MOST_COUNTED + 1].count()
 
 
 def next_of(task: Task, schedule: Schedule, *, now: datetime) -> datetime | None:

@@ -110,7 +110,8 @@ def _plot(points: Sequence[tuple[ExecutionLine, timedelta]], most: timedelta) ->
         return round(HEIGHT - 6 - (HEIGHT - 12) * (value / most if most else 0.0), 1)
 
     dots = "".join(
-        f'<circle data-state="{line.state.word}" cx="{x(line)}" cy="{y(value)}" r="{3 if line.state in _FAILED else 2.2}">'
+        f'<circle data-state="{line.state.word}" cx="{x(line)}" cy="{y(value)}"'
+        f' r="{3 if line.state in _FAILED else 2.2}">'
         f"<title>{escape(words_of(line))}</title></circle>"
         for line, value in points
     )

@@ -1,0 +1,114 @@
+// The form of a task: checked by the server while one types, as fields or as JSON, saved over the version one has seen.
+import { post } from "./act.js";
+import { placeErrors } from "./run_form.js";
+import { localise } from "./times.js";
+
+const CHECK_MS = 300;
+const form = document.querySelector("[data-editor]");
+const part = (selector) => form.querySelector(selector);
+let waiting = null;
+let asked = 0;
+
+const mode = () => form.elements.mode.value;
+
+// A pointer and those above it: an error inside /parameters/amount stands at /parameters, if nothing is closer.
+function above({ pointer }) {
+  const found = [];
+  for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) found.push(at);
+  return mode() === "json" ? [""] : found;
+}
+
+function show(errors) {
+  const told = mode() === "json" ? errors.map((one) => ({ ...one, problem: `${one.pointer || "/"}: ${one.problem}` })) : errors;
+  placeErrors(form, told, above);
+  for (const field of form.querySelectorAll("[data-field]")) {
+    const wrong = !field.querySelector("em").hidden;
+    field.querySelector("input, select, textarea").setAttribute("aria-invalid", wrong);
+    if (wrong) field.closest("details")?.setAttribute("open", "");
+  }
+}
+
+// Fields that belong to other types of schedule or handler are hidden.
+function fit() {
+  for (const field of form.querySelectorAll("[data-of]")) {
+    const [group, types] = field.dataset.of.split(": ");
+    field.hidden = !types.split(" ").includes(part(`[data-type-of="${group}"]`).value);
+  }
+}
+
+function fill(fields) {
+  for (const [pointer, value] of Object.entries(fields)) {
+    const input = form.elements[pointer];
+    if (!input) continue;
+    if (input.type === "checkbox") input.checked = value;
+    else input.value = value;
+  }
+  fit();
+}
+
+// Ask what the document would mean; an answer that comes after a later question is dropped.
+async function check() {
+  clearTimeout(waiting);
+  const mine = ++asked;
+  const { ok, body } = await post(form.dataset.check, form);
+  if (mine !== asked) return null;
+  if (!ok) {
+    tell(body.problem);
+    return null;
+  }
+  show(body.errors);
+  part("[data-beside]").innerHTML = body.beside; // escaped by the server's templates
+  localise(part("[data-beside]"));
+  part("[data-go]").disabled = body.errors.length > 0 || !body.changed;
+  return body;
+}
+
+function tell(words, theirs) {
+  const place = part("[data-problem]");
+  place.textContent = words ?? "";
+  place.hidden = !words;
+  if (!theirs) return;
+  const link = document.createElement("a");
+  link.href = theirs;
+  link.target = "_blank";
+  link.className = "btn";
+  link.textContent = "Look at theirs";
+  place.append(" ", link);
+}
+
+form?.addEventListener("input", () => {
+  fit();
+  tell("");
+  clearTimeout(waiting);
+  waiting = setTimeout(check, CHECK_MS);
+});
+
+form?.addEventListener("click", async (event) => {
+  const to = event.target.closest("[data-mode]")?.dataset.mode;
+  if (!to || to === mode()) return;
+  const found = await check();
+  if (!found || found.text === null) return; // what is no JSON cannot be shown as fields; the error says so
+  form.elements.document.value = found.text;
+  if (to === "form") fill(found.fields);
+  form.elements.mode.value = to;
+  for (const view of form.querySelectorAll("[data-view]")) view.hidden = view.dataset.view !== to;
+  for (const tab of form.querySelectorAll("[data-mode]")) tab.setAttribute("aria-selected", tab.dataset.mode === to);
+  check();
+});
+
+form?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const go = part("[data-go]");
+  if (go.disabled) return;
+  go.disabled = true;
+  clearTimeout(waiting);
+  const { ok, body } = await post(form.dataset.save, form);
+  if (ok) return location.assign(body.go);
+  go.disabled = false;
+  show(body.errors ?? []);
+  const rest = mode() === "json" ? [] : (body.errors ?? []).filter((one) => !above(one).some((at) => form.querySelector(`[data-field="${at}"]`)));
+  tell([body.problem, ...rest.map((one) => one.problem)].join(" "), body.theirs);
+  form.querySelector("em:not([hidden])")?.closest("label").querySelector("input, select, textarea").focus();
+});
+
+if (form) check();
