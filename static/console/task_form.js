@@ -47,7 +47,7 @@ function fill(fields) {
 }
 
 // Ask what the document would mean; an answer that comes after a later question is dropped.
-async function check() {
+async function check({ quietly = false } = {}) {
   clearTimeout(waiting);
   const mine = ++asked;
   const { ok, body } = await post(form.dataset.check, form);
@@ -56,7 +56,7 @@ async function check() {
     tell(body.problem);
     return null;
   }
-  show(body.errors);
+  if (!quietly) show(body.errors); // nobody has typed yet: what is missing is said beside the form
   part("[data-beside]").innerHTML = body.beside; // escaped by the server's templates
   localise(part("[data-beside]"));
   part("[data-go]").disabled = body.errors.length > 0 || !body.changed;
@@ -111,4 +111,4 @@ form?.addEventListener("submit", async (event) => {
   form.querySelector("em:not([hidden])")?.closest("label").querySelector("input, select, textarea").focus();
 });
 
-if (form) check();
+if (form) check({ quietly: true });

@@ -37,6 +37,8 @@ def check(request: HttpRequest, principal: Principal, *, task_id: UUID | None = 
 @posted
 def save(request: HttpRequest, principal: Principal, *, task_id: UUID | None = None) -> JsonResponse:
     """Make the task, or put the document in force if the version that the form was made from still is."""
+    if task_id is not None:
+        selectors.task(principal, task_id)  # a foreign one is not told what is wrong with the form
     try:
         document = form.document_of(request.POST)
         if task_id is None:
