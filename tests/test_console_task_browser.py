@@ -196,8 +196,8 @@ def furnish(stage: DagStage) -> Task:
     made = make(
         stage.tenant, "nightly-sales", tags=["finance"], schedule=nightly, description="Adds up what shops sold."
     )
-    update = {"principal": who(stage.tenant), "task_id": made.id, "partial": True}
-    services.update_task(**update, data={"priority": 2, "timeout_seconds": 900})
+    changed = {"priority": 2, "timeout_seconds": 900}
+    services.update_task(principal=who(stage.tenant), task_id=made.id, data=changed, partial=True)
     Execution.objects.filter(task_id=sales.id).update(task_id=made.id)
     Task.objects.filter(id=sales.id).delete()
     return made

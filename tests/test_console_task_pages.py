@@ -49,7 +49,7 @@ def make_many(tenant: Tenant, count: int, name: str = "task-{:05}", **fields: An
     schedule = {"type": "cron", "expression": "* * * * *", "timezone": "UTC"}
     defaults: dict[str, Any] = {"schedule": schedule, "handler": NOOP, "retry_policy": {}, "version_id": 0}
     first = Task.objects.create(tenant=tenant, name=name.format(0), **{**defaults, **fields})
-    same = ", ".join(column.column for column in Task._meta.concrete_fields if column.name not in ("id", "name"))
+    same = ", ".join(str(one.column) for one in Task._meta.concrete_fields if one.name not in ("id", "name"))
     rest = [name.format(at) for at in range(1, count)]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -71,7 +71,7 @@ def page(tenant: Tenant, path: str, role: Role = Role.OPERATOR) -> str:
     return answer.content.decode()
 
 
-def post(tenant: Tenant, path: str, role: Role = Role.OPERATOR, **fields: str) -> Any:
+def post(tenant: Tenant, path: str, role: Role = Role.OPERATOR, /, **fields: str) -> Any:
     return client_of(tenant, role).post(f"/t/{tenant.slug}/tasks/{path}", fields)
 
 

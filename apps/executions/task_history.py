@@ -88,7 +88,7 @@ def faults_of(principal: Principal, lines: Sequence[ExecutionLine]) -> list[Faul
         "instants": [line.scheduled_at for line in lines],
         "executions": [line.id for line in lines],
     }
-    return [Fault(*row[:5], row[5] or "", row[6]) for row in _rows("faults_of", parameters)]
+    return [Fault(*row) for row in _rows("faults_of", parameters)]
 
 
 def _rows(name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -111,7 +111,7 @@ def _plot(points: Sequence[tuple[ExecutionLine, timedelta]], most: timedelta) ->
 
     dots = "".join(
         f'<circle data-state="{line.state.word}" cx="{x(line)}" cy="{y(value)}"'
-        f' r="{3 if line.state in _FAILED else 2.2}">'
+        f' r="{3.6 if line.state in _FAILED else 2.6}">'
         f"<title>{escape(words_of(line))}</title></circle>"
         for line, value in points
     )

@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (
 -- name: faults_of
 -- The attempts of these executions that did not succeed, by error type: how many, when last, and what it said then.
 SELECT a.type, count(*), count(DISTINCT a.execution_id), min(a.finished_at), max(a.finished_at),
-    (array_agg(a.message ORDER BY a.finished_at DESC, a.execution_id DESC))[1],
+    coalesce((array_agg(a.message ORDER BY a.finished_at DESC, a.execution_id DESC))[1], ''),
     (array_agg(a.execution_id ORDER BY a.finished_at DESC, a.execution_id DESC))[1]
 FROM (SELECT coalesce(nullif(a.error ->> 'type', ''), '') AS type, left(a.error ->> 'message', 300) AS message,
           a.execution_id, a.finished_at
