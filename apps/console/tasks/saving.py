@@ -8,6 +8,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from apps.console.dags.acts import posted
+from apps.console.detail import readable
 from apps.console.tasks import checking, form
 from apps.definitions import selectors, services
 from apps.definitions.models import Task
@@ -26,7 +27,7 @@ def check(request: HttpRequest, principal: Principal, *, task_id: UUID | None = 
     return JsonResponse(
         {
             "errors": found.errors,
-            "text": None if found.document is None else form.readable(found.document),
+            "text": None if found.document is None else readable(found.document),
             "fields": found.fields,
             "beside": render_to_string("console/tasks/_beside.html", shown),
             "changed": bool(found.lines),

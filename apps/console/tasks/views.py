@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.console.detail import readable
-from apps.console.tasks import buttons, changes, checking, detail, form, listing
+from apps.console.tasks import buttons, changes, checking, detail, fields, form, listing
 from apps.console.views import frame, in_tenant
 from apps.definitions import selectors
 from apps.definitions.confidential import masked_handler
@@ -42,7 +42,7 @@ def task(request: HttpRequest, principal: Principal, *, task_id: UUID) -> HttpRe
 @in_tenant
 def new_task(request: HttpRequest, principal: Principal) -> HttpResponse:
     """The form of a task that is not there yet."""
-    return _form(request, principal, None, form.NEW)
+    return _form(request, principal, None, fields.NEW)
 
 
 @in_tenant
