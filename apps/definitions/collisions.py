@@ -25,7 +25,7 @@ from apps.tenants.scope import scoped
 MOST_SCHEDULES = 2000
 """The most frequent ones; where a tenant has more, the count is at least what is told."""
 
-KEPT_SECONDS = 30
+KEPT_SECONDS = 5
 _MOST_TENANTS = 64
 _MINUTE = timedelta(minutes=1)
 _TICK = timedelta(microseconds=1)
