@@ -5,10 +5,12 @@ from django.urls import path, re_path
 from apps.console.consumers import ExecutionsConsumer
 from apps.console.dags.run_page import RunConsumer
 from apps.console.dags.runs_live import RunsConsumer
+from apps.console.letters.live import LettersConsumer
 from apps.console.sockets import NoSuchSocket
 
 websocket_urlpatterns = [
     path("ws/t/<slug:slug>/executions/", ExecutionsConsumer.as_asgi()),
+    path("ws/t/<slug:slug>/dead-letters/", LettersConsumer.as_asgi()),
     path("ws/t/<slug:slug>/dags/", RunsConsumer.as_asgi()),
     path("ws/t/<slug:slug>/runs/<uuid:run_id>/", RunConsumer.as_asgi()),
     re_path(r"", NoSuchSocket.as_asgi()),

@@ -9,6 +9,8 @@ from apps.console.dags import views as dags
 from apps.console.tasks import acts as task_acts
 from apps.console.tasks import saving
 from apps.console.tasks import views as tasks
+from apps.console.letters import acts as letter_acts
+from apps.console.letters import views as letters
 from apps.console.throttle import throttled
 
 _login = LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True)
@@ -33,6 +35,13 @@ urlpatterns = [
     path("t/<slug:slug>/tasks/<uuid:task_id>/check", saving.check, name="task_check"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/save", saving.save, name="task_save"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/act/<slug:act>", task_acts.task_act, name="task_act"),
+    path("t/<slug:slug>/dead-letters/", letters.letters, name="letters"),
+    path("t/<slug:slug>/dead-letters/state", letters.letters_state, name="letters_state"),
+    path("t/<slug:slug>/dead-letters/count", letters.letters_count, name="letters_count"),
+    path("t/<slug:slug>/dead-letters/act/<slug:act>", letter_acts.some_act, name="letters_act"),
+    path("t/<slug:slug>/dead-letters/replays/<uuid:replay_id>/stop", letter_acts.stop, name="stop_replay"),
+    path("t/<slug:slug>/dead-letters/<uuid:identity>/", letters.letter, name="letter"),
+    path("t/<slug:slug>/dead-letters/<uuid:identity>/act/<slug:act>", letter_acts.one_act, name="letter_act"),
     path("t/<slug:slug>/dags/", dags.dags, name="dags"),
     path("t/<slug:slug>/dags/state", dags.runs_state, name="runs_state"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/", dags.dag, name="dag"),

@@ -4,6 +4,7 @@ Partitioned tables have no foreign keys in the database: with them, attaching a 
 of the table they point to.
 """
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -95,6 +96,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         if day is None:
             return self.none()
         return self.filter(id=identity, scheduled_at=day)
+
+    def with_ids(self, identities: Iterable[UUID]) -> "ExecutionQuerySet":
+        """The rows of these ids."""
+        found = [(identity, day) for identity in identities if (day := ids.scheduled_at(identity)) is not None]
+        return self.filter(id__in=[identity for identity, _ in found], scheduled_at__in=[day for _, day in found])
 
 
 class Execution(models.Model):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -22,13 +23,22 @@ from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs, NotF
 REASON_CHARACTERS = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Other parameters than an execution failed with: JSON, and the concurrency key that they come to."""
+
+    payload: bytes
+    concurrency_key: str | None
+
+
 @transaction.atomic
-def replay(*, principal: Principal, execution_id: UUID, from_start: bool = False) -> UUID:
+def replay(*, principal: Principal, execution_id: UUID, from_start: bool = False, edited: Edited | None = None) -> UUID:
     """Send a dead letter round again, due now: DEAD_LETTER → SCHEDULED, with a fresh budget of attempts.
 
-    It goes on behind its checkpoint. from_start: that is dropped. One of a run of a DAG has its node cleared instead,
-    with what comes after it. Returns the id of what will run. Raises NotFound; Conflict when it is no dead letter (any
-    more), or when its task is deleted.
+    It goes on behind its checkpoint. from_start: that is dropped. edited: with these parameters from now on
+    (definitions.replaying reads them). One of a run of a DAG has its node cleared instead, with what comes after it.
+    Returns the id of what will run. Raises NotFound; Conflict when it is no dead letter (any more), when its task is
+    deleted, or when parameters are given to a node of a run.
     """
     row = _locked(principal, execution_id)
     if row.status is not Status.DEAD_LETTER:
@@ -36,9 +46,20 @@ def replay(*, principal: Principal, execution_id: UUID, from_start: bool = False
     execution = _read(execution_id)
     _refuse_deleted(execution)
     if execution.dag_run_id is not None:
+        if edited is not None:
+            raise Conflict(f"execution {execution_id} is a node of a run: its run gives it its parameters")
         return _again_in_its_run(principal, execution)
-    reason = "replayed from the dead letters, from the start" if from_start else "replayed from the dead letters"
-    _act(principal, "replay", row, reason=reason, attempts=_attempts(execution), from_start=from_start)
+    reason = "replayed from the dead letters"
+    reason += (", with edited parameters" if edited else "") + (", from the start" if from_start else "")
+    terms: dict[str, Any] = {
+        "attempts": _attempts(execution),
+        "from_start": from_start,
+        "edited": edited is not None,
+        "payload": None if edited is None else edited.payload.decode(),
+        "concurrency_key": None if edited is None else edited.concurrency_key,
+    }
+    told = {"parameters": "edited"} if edited else None
+    _act(principal, "replay", row, reason=reason, told=told, **terms)
     transaction.on_commit(wakeup.preloader.wake)
     return execution_id
 

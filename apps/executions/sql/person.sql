@@ -132,7 +132,7 @@ FOR UPDATE
 
 -- name: replay
 -- A person sends a dead letter round again: due now, with a fresh budget of attempts after those it has had, behind the
--- checkpoint that it left, unless it is to begin from the start.
+-- checkpoint that it left, unless it is to begin from the start. payload: other parameters (edited), with their key.
 WITH u AS (
     UPDATE {executions} e SET
         status = {SCHEDULED},
@@ -143,6 +143,8 @@ WITH u AS (
         dispatched_at = NULL,
         cancel_requested_at = NULL,
         max_attempts = e.attempt + %(attempts)s,
+        payload = CASE WHEN %(edited)s THEN %(payload)s::jsonb ELSE e.payload END,
+        concurrency_key = CASE WHEN %(edited)s THEN %(concurrency_key)s ELSE e.concurrency_key END,
         version = e.version + 1
     WHERE e.scheduled_at = %(scheduled)s AND e.id = %(id)s AND e.status = {DEAD_LETTER}
     RETURNING e.id, e.scheduled_at, e.tenant_id, e.token

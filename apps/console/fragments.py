@@ -1,0 +1,99 @@
+"""Pages that are sent as pieces of HTML: which piece has changed is found here, what a piece is belongs to its page.
+
+A piece is an element of the page with the id `f-NAME`. Messages: `snapshot` and `pieces`, both
+{"version", "pieces": {name: html}}; the version grows, so what comes late is dropped by the page.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from apps.console import hub
+from apps.console.sockets import LiveConsumer
+from apps.tenants.models import Role
+from apps.tenants.principal import Principal
+
+Pieces = dict[str, str]
+
+
+class Page(Protocol):
+    """One page of one tenant, as its pieces. Asked in one thread."""
+
+    look_seconds: float
+
+    def pieces(self) -> Pieces:
+        """All of them, as they are now."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """The pieces that have changed."""
+
+    version: int
+    pieces: Pieces
+
+    def message(self, kind: str) -> dict[str, Any]:
+        return {"type": kind, "version": self.version, "pieces": self.pieces}
+
+
+class PiecesSource:
+    """What viewers of one page are told."""
+
+    minds_gaps = False
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self.look_seconds = page.look_seconds
+        self.version = 0
+        self.shown: Pieces = {}
+
+    def wants(self, identities: set[UUID]) -> set[UUID]:
+        return identities
+
+    def update(self, changed: set[UUID], *, looking: bool) -> Update | None:
+        fresh = self._page.pieces()
+        told = {name: html for name, html in fresh.items() if self.shown.get(name) != html}
+        if not told:
+            return None
+        self.shown = fresh
+        self.version += 1
+        return Update(self.version, told)
+
+    def everything(self) -> Update:
+        """What was read last: who comes again reads nothing."""
+        return Update(self.version, self.shown)
+
+
+class PiecesConsumer(LiveConsumer[Update]):
+    """The socket of such a page. What operators and viewers see differs by buttons, so each kind has its own hub."""
+
+    name: str
+
+    def page(self) -> Page:
+        raise NotImplementedError
+
+    def key(self) -> tuple[Any, ...]:
+        """What else tells this page from others of its name."""
+        return ()
+
+    def joined(self) -> Any:
+        tenant = self.principal.tenant_id
+        key = (self.name, tenant, may_act(self.principal), *self.key())
+        return hub.joined(key, tenant, lambda: PiecesSource(self.page()))
+
+    async def snapshot(self, hub: hub.Hub[Update]) -> dict[str, Any]:
+        source = hub.source
+        assert isinstance(source, PiecesSource)
+        return (await hub.read(source.everything)).message("snapshot")
+
+    def message(self, update: Update) -> dict[str, Any] | None:
+        return update.message("pieces")
+
+
+def polled(page: Page) -> dict[str, Any]:
+    """What a page is told whose socket does not open; its version is below every socket's."""
+    return Update(0, page.pieces()).message("snapshot")
+
+
+def may_act(principal: Principal) -> bool:
+    return principal.may(Role.OPERATOR)

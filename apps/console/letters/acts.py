@@ -1,0 +1,126 @@
+"""What persons do to dead letters from the console: the services of the API, by POST, answered in JSON."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, JsonResponse
+from django.urls import reverse
+
+from apps.console.dags.acts import posted
+from apps.console.letters.filters import Chosen
+from apps.definitions.replaying import replay_edited
+from apps.executions import dead_letter_acts, dead_letters, services
+from apps.executions.dead_letter_acts import MOST_CANARIES
+from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND
+from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+from chronoweb.runtime.errors import InvalidInput, NotFound
+
+_MOST_CHARACTERS = 1024 * 1024
+_TICK = timedelta(microseconds=1)
+Given = Mapping[str, str]
+
+
+@posted
+def some_act(request: HttpRequest, principal: Principal, *, act: str) -> JsonResponse:
+    """canary (few), replay (per_second), discard (note), of what the filter in the form means; from_start."""
+    known = {"canary": _canary, "replay": _replay, "discard": _discard}
+    if act not in known:
+        raise NotFound(f"{act} is nothing that can be done here")
+    return JsonResponse(known[act](principal, request.POST))
+
+
+@posted
+def one_act(request: HttpRequest, principal: Principal, *, identity: UUID, act: str) -> JsonResponse:
+    """replay (parameters, from_start), discard (note)."""
+    if act == "discard":
+        services.discard(principal=principal, execution_id=identity, reason=_note(request.POST))
+        return JsonResponse({"said": "discarded", "go": reverse("console:letters", args=[principal.tenant_slug])})
+    if act != "replay":
+        raise NotFound(f"{act} is nothing that can be done here")
+    who: dict[str, Any] = {"principal": principal, "execution_id": identity, "from_start": "from_start" in request.POST}
+    text = request.POST.get("parameters")
+    made = services.replay(**who) if text is None else replay_edited(parameters=_json(text), **who)
+    return JsonResponse({"said": "sent round again", "go": _address(principal, made)})
+
+
+@posted
+def stop(request: HttpRequest, principal: Principal, *, replay_id: UUID) -> JsonResponse:
+    """A replay that goes on."""
+    found = dead_letters.stop_replay(principal=principal, replay_id=replay_id)
+    return JsonResponse({"said": f"stopped after {found.replayed:,}"})
+
+
+def _canary(principal: Principal, given: Given) -> dict[str, Any]:
+    few = _whole(given, "few", MOST_CANARIES)
+    chosen = Chosen.of(given)
+    found = dead_letter_acts.canary(
+        principal=principal, wanted=chosen.wanted(SYSTEM_CLOCK.now()), few=few, from_start="from_start" in given
+    )
+    address = reverse("console:letters", args=[principal.tenant_slug]) + chosen.query
+    watch = "canary=" + ",".join(str(identity) for identity in found.done)
+    return {"said": f"{len(found.done)} sent round again", "go": f"{address}{'&' if chosen.query else '?'}{watch}"}
+
+
+def _replay(principal: Principal, given: Given) -> dict[str, Any]:
+    """A pace that is left empty is the usual one."""
+    pace = _whole(given, "per_second", MOST_PER_SECOND) if given.get("per_second") else DEFAULT_PER_SECOND
+    wanted = Chosen.of(given).wanted(_counted(given) or SYSTEM_CLOCK.now())
+    terms = {"per_second": pace, "from_start": "from_start" in given}
+    made = dead_letters.start_replay(principal=principal, wanted=wanted, **terms)
+    return {"said": f"{made.total:,} go round again, {made.per_second} a second"}
+
+
+def _discard(principal: Principal, given: Given) -> dict[str, Any]:
+    """Up to MOST_DISCARDED a request; `again` while there are more. Only what was dead when they were counted."""
+    counted = _counted(given)
+    if counted is None:
+        raise InvalidInput("/counted_at", None, "is required", "when they were counted, as an ISO 8601 date-time")
+    wanted = Chosen.of(given).wanted(counted, until=counted + _TICK)
+    found = dead_letter_acts.discard(principal=principal, wanted=wanted, reason=_note(given))
+    left = dead_letters.count(principal, wanted)
+    said = f"{len(found.done):,} discarded"
+    return {"said": said, "done": len(found.done), "left": left, "again": bool(found.done and left)}
+
+
+def _counted(given: Given) -> datetime | None:
+    text = given.get("counted_at", "")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidInput("/counted_at", text, "is not a date-time", "ISO 8601 with an offset")
+    return moment
+
+
+def _whole(given: Given, name: str, most: int) -> int:
+    text = given.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+        raise InvalidInput(f"/{name}", text, "is not a whole number in its range", f"1 to {most}")
+    return int(text)
+
+
+def _json(text: str) -> Any:
+    try:
+        if len(text) > _MOST_CHARACTERS:
+            raise ValueError(f"{len(text):,} characters are too many")
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InvalidInput("/parameters", None, f"is not JSON: {error.msg}, {where}", "a JSON object") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("/parameters", None, f"is not JSON: {error}", "a JSON object") from error
+
+
+def _note(given: Given) -> str:
+    return given.get("note", "").strip()
+
+
+def _address(principal: Principal, identity: UUID) -> str:
+    return reverse("console:execution", kwargs={"slug": principal.tenant_slug, "identity": identity})

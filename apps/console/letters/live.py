@@ -1,0 +1,41 @@
+"""The socket of the page of dead letters."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from apps.console.fragments import PiecesConsumer
+from apps.console.letters.filters import Chosen
+from apps.console.letters.page import MOST_WATCHED, LettersPage
+from apps.tenants.principal import Principal
+from chronoweb.runtime.errors import InvalidInput, NotFound
+
+
+def page_of(principal: Principal, given: Mapping[str, str]) -> LettersPage:
+    """The page that a query is of. Raises InvalidInput."""
+    watched = [found for text in given.get("canary", "").split(",")[:MOST_WATCHED] if (found := identity(text))]
+    return LettersPage(principal, Chosen.of(given), before=identity(given.get("before", "")), watched=watched)
+
+
+def identity(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+class LettersConsumer(PiecesConsumer):
+    name = "letters"
+
+    def check(self) -> None:
+        try:
+            self._page = page_of(self.principal, {key: values[0] for key, values in parse_qs(self.query).items()})
+        except InvalidInput as error:
+            raise NotFound(str(error)) from error
+
+    def page(self) -> LettersPage:
+        return self._page
+
+    def key(self) -> tuple[Any, ...]:
+        return (self._page.chosen, self._page.before, self._page.watched)

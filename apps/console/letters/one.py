@@ -1,0 +1,81 @@
+"""One dead letter: its error, its attempts, and its parameters, to be mended."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from apps.console import reasons
+from apps.console.detail import readable
+from apps.console.rows import short_token
+from apps.console.wording import duration
+from apps.executions import selectors
+from apps.executions.models import Attempt, DeadLetter, Execution
+from apps.executions.states import Outcome
+from apps.tenants.principal import Principal
+from apps.tenants.scope import scoped
+from chronoweb.runtime.errors import NotFound
+
+MOST_ATTEMPTS = 50
+
+
+@dataclass(frozen=True)
+class AttemptLine:
+    """One try in words."""
+
+    number: int
+    outcome: str
+    icon: str
+    began: datetime | None
+    took: str
+    worker: str
+    token: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What `letters/one.html` shows. alike: how many others failed so. checkpoint: whether one was left."""
+
+    letter: DeadLetter
+    execution: Execution
+    error_title: str
+    error_text: str
+    attempts: list[AttemptLine]
+    parameters: str
+    may_edit: bool
+    checkpoint: bool
+
+
+def read(principal: Principal, identity: UUID) -> Letter:
+    """Four queries. Raises NotFound, also when it is no dead letter any more."""
+    execution = selectors.execution(principal, identity)
+    letter = scoped(DeadLetter.objects.all(), principal).filter(execution_id=identity).first()
+    if letter is None:
+        raise NotFound(f"{identity} is no dead letter")
+    error = execution.error if isinstance(execution.error, dict) else {}
+    progress = selectors.progress_of(execution)
+    return Letter(
+        letter=letter,
+        execution=execution,
+        error_title=reasons.error_line(execution.error) or "it is out of attempts, and said nothing",
+        error_text=str(error.get("traceback") or (readable(execution.error) if execution.error else "")),
+        attempts=[_line(one) for one in reversed(selectors.attempts_of(execution)[-MOST_ATTEMPTS:])],
+        parameters=readable(execution.parameters),
+        may_edit=execution.dag_run_id is None,
+        checkpoint=progress is not None and progress.checkpoint is not None,
+    )
+
+
+def _line(attempt: Attempt) -> AttemptLine:
+    outcome = Outcome(attempt.outcome)
+    icon = {Outcome.SUCCEEDED: "completed", Outcome.CANCELLED: "cancelled", Outcome.RELEASED: "preloaded"}
+    return AttemptLine(
+        attempt.attempt,
+        outcome.word.replace("_", " "),
+        icon.get(outcome, "failed"),
+        attempt.started_at,
+        duration(attempt.finished_at - attempt.started_at if attempt.started_at else None),
+        f"worker-{attempt.worker_id}",
+        short_token(attempt.token),
+        reasons.error_line(attempt.error),
+    )

@@ -1,0 +1,1 @@
+"""A tenant on one page."""
