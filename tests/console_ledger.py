@@ -72,7 +72,13 @@ class Ledger:
             tenant=self.tenant,
             number=1,
             name=name,
-            definition={"name": name, "schedule": schedule, "handler": handler, "parameters": {"region": "eu"}},
+            definition={
+                "name": name,
+                "schedule": schedule,
+                "handler": handler,
+                "parameters": {"region": "eu"},
+                "retry_policy": {"max_attempts": 4},
+            },
             created_by="user:test",
         )
         task.version_id = version.pk

@@ -8,7 +8,9 @@ from apps.executions.states import Status
 from tests.console_ledger import FAULT, Ledger, now
 
 
-def letter(ledger: Ledger, *, task: str = "invoice-import", kind: str = "ValueError: amount", **fields: Any) -> Execution:
+def letter(
+    ledger: Ledger, *, task: str = "invoice-import", kind: str = "ValueError: amount", **fields: Any
+) -> Execution:
     """One, that died as long ago as `died` says."""
     died = fields.pop("died", timedelta(minutes=1))
     row = ledger.add(Status.DEAD_LETTER, task=task, **{"error": FAULT, "attempt": 4, **fields})

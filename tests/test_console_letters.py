@@ -275,7 +275,12 @@ def test_a_page_costs_the_same_however_many_there_are(desk: Desk) -> None:
         return len(queries)
 
     row = letter(desk.ledger)
-    paths = ("", "?fingerprint=ValueError%3A+amount", f"{row.id}/", f"?fingerprint=ValueError%3A+amount&canary={row.id}")
+    paths = (
+        "",
+        "?fingerprint=ValueError%3A+amount",
+        f"{row.id}/",
+        f"?fingerprint=ValueError%3A+amount&canary={row.id}",
+    )
     before = [cost(path) for path in paths]
     letters(desk.ledger, 12)
     for n in range(12):

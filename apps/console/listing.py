@@ -54,7 +54,9 @@ class Index:
         return shown[-1].id.bytes if shown else None
 
 
-def read_index(principal: Principal, *, now: datetime, upcoming: int = UPCOMING, before: UUID | None = None) -> Index:
+def read_index(
+    principal: Principal, *, now: datetime, upcoming: int = UPCOMING, newest: int = NEWEST, before: UUID | None = None
+) -> Index:
     """Two queries. before: only what is older than this id, and nothing upcoming."""
     rows = scoped(Execution.objects.all(), principal)
     end = now if before is None else (ids.scheduled_at(before) or now)
@@ -64,7 +66,7 @@ def read_index(principal: Principal, *, now: datetime, upcoming: int = UPCOMING,
     if before is None and upcoming:
         coming = rows.filter(id__gte=edge, scheduled_at__gt=now, scheduled_at__lte=now + AHEAD)
         ahead = _entries(coming.order_by("id"), upcoming)
-    return Index(upcoming=ahead, newest=_entries(past, NEWEST))
+    return Index(upcoming=ahead, newest=_entries(past, newest))
 
 
 def ids_to_show(principal: Principal, index: Index, state: Status | None) -> list[UUID]:

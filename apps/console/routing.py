@@ -6,9 +6,11 @@ from apps.console.consumers import ExecutionsConsumer
 from apps.console.dags.run_page import RunConsumer
 from apps.console.dags.runs_live import RunsConsumer
 from apps.console.letters.live import LettersConsumer
+from apps.console.overview.views import OverviewConsumer
 from apps.console.sockets import NoSuchSocket
 
 websocket_urlpatterns = [
+    path("ws/t/<slug:slug>/", OverviewConsumer.as_asgi()),
     path("ws/t/<slug:slug>/executions/", ExecutionsConsumer.as_asgi()),
     path("ws/t/<slug:slug>/dead-letters/", LettersConsumer.as_asgi()),
     path("ws/t/<slug:slug>/dags/", RunsConsumer.as_asgi()),

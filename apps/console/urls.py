@@ -11,6 +11,7 @@ from apps.console.tasks import saving
 from apps.console.tasks import views as tasks
 from apps.console.letters import acts as letter_acts
 from apps.console.letters import views as letters
+from apps.console.overview import views as overview
 from apps.console.throttle import throttled
 
 _login = LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True)
@@ -19,6 +20,8 @@ app_name = "console"
 urlpatterns = [
     path("", views.home, name="home"),
     path("console/executions/", views.home),
+    path("t/<slug:slug>/", overview.overview, name="overview"),
+    path("t/<slug:slug>/state", overview.overview_state, name="overview_state"),
     path("t/<slug:slug>/executions/", views.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
     path("t/<slug:slug>/workers/", views.workers, name="workers"),

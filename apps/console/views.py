@@ -61,11 +61,11 @@ def frame(request: HttpRequest, principal: Principal) -> dict[str, Any]:
 @never_cache
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    """To the executions of the person's first tenant."""
+    """To the overview of the person's first tenant."""
     tenant = first_tenant_of(request.user)
     if tenant is None:
         return render(request, "console/no_tenant.html")
-    return redirect("console:executions", slug=tenant.slug)
+    return redirect("console:overview", slug=tenant.slug)
 
 
 @in_tenant

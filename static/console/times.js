@@ -42,7 +42,8 @@ export function localise(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const instant = new Date(element.dateTime);
     const today = day.format(instant) === day.format(now());
-    element.textContent = (today ? "" : `${day.format(instant)} `) + clock.format(instant);
+    const shown = element.classList.contains("hm") ? clock.format(instant).slice(0, 5) : clock.format(instant);
+    element.textContent = (today || shown.length === 5 ? "" : `${day.format(instant)} `) + shown;
     const zones = [...new Set([zone, element.dataset.zone || "UTC", "UTC"])];
     const moved = element.dataset.runs && `runs at ${clock.format(new Date(element.dataset.runs))}, moved by jitter or a retry`;
     element.title = [relative(instant), ...zones.map((name) => inZone(instant, name)), moved].filter(Boolean).join("\n");

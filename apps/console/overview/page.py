@@ -1,0 +1,173 @@
+"""What a tenant's first page shows. What costs more is read less often; what nobody looks at, never."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from apps.console import listing
+from apps.console.fragments import Pieces, may_act
+from apps.console.letters.filters import Chosen
+from apps.console.letters.page import lines
+from apps.console.overview.charts import bars, sparkline
+from apps.console.rows import label, present_all
+from apps.console.summary import ORDER, Part
+from apps.console.wording import duration
+from apps.definitions.load import next_hour
+from apps.executions import fleet, overview
+from apps.executions.dead_letter_groups import groups
+from apps.executions.dead_letters import DeadLetterFilter
+from apps.executions.overview import Day, Pulse
+from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
+
+_UPCOMING = 3
+_NEWEST = 9
+_GROUPS = 3
+_TICKS = (0, 15, 30, 45, 59)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The four cards. Texts are ready to be shown; "≈" says that one is an estimate."""
+
+    share: str
+    late: str
+    of: str
+    late_line: list[str]
+    rate: str
+    rate_unit: str
+    rate_line: list[str]
+    waiting: str
+    waiting_by_class: str
+    workers: int
+    slots: int
+    used: int
+    by_class: list[tuple[str, int, int, int]]
+
+
+class OverviewPage:
+    """One tenant's."""
+
+    look_seconds = 2.0
+
+    def __init__(self, principal: Principal, *, origin: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
+        self._principal = principal
+        self._clock = clock
+        self._origin = origin
+        self._kept: dict[str, tuple[float, str]] = {}
+
+    def pieces(self) -> Pieces:
+        """At most 18 queries the first time; rows alone when something changes again at once."""
+        return {
+            "now": self._piece("now", 1.0, self._now),
+            "hour": self._piece("hour", 30.0, self._hour),
+            "today": self._piece("today", 10.0, self._today),
+            "letters": self._piece("letters", 2.0, self._letters),
+            "rows": self._piece("rows", 0.0, self._rows),
+        }
+
+    def _piece(self, name: str, seconds: float, read: Callable[[datetime], dict[str, Any]]) -> str:
+        """Read again when what is kept is older than `seconds`."""
+        at, html = self._kept.get(name, (float("-inf"), ""))
+        if time.monotonic() - at >= seconds:
+            context = {"tenant_slug": self._principal.tenant_slug, "may": may_act(self._principal)}
+            html = render_to_string(f"console/overview/_{name}.html", context | read(self._clock.now()))
+            self._kept[name] = (time.monotonic(), html)
+        return html
+
+    def _now(self, now: datetime) -> dict[str, Any]:
+        return {"figures": figures(self._principal, overview.pulse(self._principal, now=now))}
+
+    def _hour(self, now: datetime) -> dict[str, Any]:
+        load = next_hour(self._principal, now=now)
+        most = max(*load.nominal, *load.shifted)
+        peak = max(range(len(load.shifted)), key=load.shifted.__getitem__)
+        return {
+            "nominal": bars(load.nominal, most),
+            "shifted": bars(load.shifted, most),
+            "most": most,
+            "total": sum(load.shifted),
+            "peak": load.shifted[peak],
+            "peak_at": load.begin + timedelta(minutes=peak),
+            "ticks": [load.begin + timedelta(minutes=minute) for minute in _TICKS],
+            "at_least": load.at_least,
+            "instants": [load.begin + timedelta(minutes=minute) for minute in range(60)],
+        }
+
+    def _today(self, now: datetime) -> dict[str, Any]:
+        found = overview.day(self._principal, now=now)
+        return {"parts": parts(found), "total": found.total, "estimated": found.estimated}
+
+    def _letters(self, now: datetime) -> dict[str, Any]:
+        found = groups(self._principal, DeadLetterFilter(), most=_GROUPS)
+        return {"found": found, "lines": lines(found, Chosen())}
+
+    def _rows(self, now: datetime) -> dict[str, Any]:
+        index = listing.read_index(self._principal, now=now, upcoming=_UPCOMING, newest=_NEWEST)
+        executions = listing.read(self._principal, listing.ids_to_show(self._principal, index, None))
+        return {"rows": present_all(self._principal, executions, now=now), "origin": self._origin}
+
+
+def parts(found: Day) -> list[tuple[Part, bool]]:
+    """The states that there are, in the order of their life, and whether each count is an estimate."""
+    made, x, total = [], 0.0, found.total
+    for status in ORDER:
+        if count := found.counts.get(status, 0):
+            width = 1000 * count / total
+            part = Part(status.word, label(status), count, round(x, 1), round(width, 1), False)
+            made.append((part, status in found.estimated))
+            x += width
+    return made
+
+
+def figures(principal: Principal, pulse: Pulse) -> Figures:
+    """One query."""
+    workers = list(fleet.workers_for(principal))
+    names = [one.word for one in pulse.waiting]
+    by_class = [
+        (
+            name,
+            sum(w.by_class[n][0] for w in workers if w.by_class),
+            sum(w.by_class[n][1] for w in workers if w.by_class),
+        )
+        for n, name in enumerate(names)
+    ]
+    total = sum(pulse.waiting.values())
+    rate, unit = _rate(pulse)
+    return Figures(
+        share=_share(pulse.share_on_time),
+        late=" · ".join(f"p{n} {_ms(ms)}" for n, ms in zip((50, 95, 99), pulse.late or (), strict=False)),
+        of="last hour" if not pulse.full else f"of the last {pulse.sampled:,}, due since {_ms(pulse.span * 1000)}",
+        late_line=sparkline([span.late for span in pulse.spans]),
+        rate=rate,
+        rate_unit=unit,
+        rate_line=sparkline([float(span.begun) for span in pulse.spans]) if pulse.begun else [],
+        waiting=f"{'≥ ' if pulse.full else ''}{total:,}",
+        waiting_by_class=" · ".join(f"{one.word} {count:,}" for one, count in pulse.waiting.items()),
+        workers=len(workers),
+        slots=sum(worker.slots for worker in workers),
+        used=sum(used for _, used, _ in by_class),
+        by_class=[(name, used, own, round(100 * min(used, own) / own) if own else 0) for name, used, own in by_class],
+    )
+
+
+def _share(share: float | None) -> str:
+    """Never rounded up to all: 99.996 % is not 100 %."""
+    if share is None:
+        return "–"
+    return "100" if share == 1 else f"{int(share * 10_000) / 100:.2f}"
+
+
+def _rate(pulse: Pulse) -> tuple[str, str]:
+    """A second where that is at least one, else a minute. Of a full sample it is an estimate."""
+    if pulse.per_second >= 1:
+        return f"{'≈ ' if pulse.full else ''}{round(pulse.per_second, 1 if pulse.per_second < 10 else None):,}", "/s"
+    return f"{pulse.per_second * 60:.0f}", "/min"
+
+
+def _ms(milliseconds: float) -> str:
+    return duration(timedelta(milliseconds=milliseconds))

@@ -1,0 +1,151 @@
+"""A tenant in figures, cheap however much there is: samples along indexes, and estimates that say so."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from json import loads
+from math import ceil, log2
+
+from django.db import connection as django_connection
+
+from apps.executions import ids
+from apps.executions.states import ExecutionClass, Status
+from apps.executions.store import named_sql
+from apps.tenants.principal import Principal
+from chronoweb.runtime import postgres
+
+SAMPLE = 5000
+SECONDS = 3600
+SPANS = 24
+ON_TIME_MS = 1000
+"""What begins within a second of when it could is on time."""
+MOST_COUNTED = 5000
+"""Executions of a day that are counted one by one; of more, a part of the day's pages is read."""
+MOST_PAGES = 512
+MOST_PLANNED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the time that the pulse is of: how many began, and the p99 of how late, ms; None: none began."""
+
+    begun: int = 0
+    late: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """sampled: executions that were due last. span: since when, in seconds. full: there were more in the last hour.
+
+    late: p50, p95 and p99 in ms; None while nothing began. per_second: ends, in the last minute. waiting: due and not
+    begun.
+    """
+
+    sampled: int
+    span: float
+    full: bool
+    begun: int
+    on_time: int
+    late: tuple[float, float, float] | None
+    per_second: float
+    waiting: dict[ExecutionClass, int]
+    spans: list[Span]
+
+    @property
+    def share_on_time(self) -> float | None:
+        """0 to 1."""
+        return self.on_time / self.begun if self.begun else None
+
+
+def pulse(principal: Principal, *, now: datetime) -> Pulse:
+    """One query of at most SAMPLE rows."""
+    parameters = {
+        "tenant": principal.tenant_id,
+        "now": now,
+        "edge": ids.lowest(now + timedelta(milliseconds=1)),
+        "seconds": SECONDS,
+        "sample": SAMPLE,
+        "spans": SPANS,
+        "on_time_ms": ON_TIME_MS,
+    }
+    row = postgres.raw(django_connection).execute(named_sql("overview_pulse"), parameters).fetchone()
+    assert row is not None
+    sampled, span, begun, on_time, late, ended, waiting, parts = row
+    by_part = {part: Span(count, ms) for part, count, ms in loads(parts)}
+    return Pulse(
+        sampled=sampled,
+        span=span,
+        full=sampled == SAMPLE,
+        begun=begun,
+        on_time=on_time,
+        late=tuple(late) if late else None,
+        per_second=ended / min(60.0, span),
+        waiting={one: waiting[int(one)] for one in ExecutionClass},
+        spans=[by_part.get(part, Span()) for part in range(SPANS)],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """Executions of a day (UTC) by state. estimated: those counts that stand for more than was counted."""
+
+    counts: dict[Status, int]
+    estimated: frozenset[Status] = field(default_factory=frozenset)
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+def day(principal: Principal, *, now: datetime) -> Day:
+    """Four queries at most; about MOST_PAGES pages are read. A day without a partition is empty."""
+    connection = postgres.raw(django_connection)
+    number = ids.day_of(now)
+    if connection.execute(named_sql("overview_has_day", number)).fetchone() != (True,):
+        return Day({})
+    tenant = {"tenant": principal.tenant_id}
+    few = connection.execute(named_sql("overview_few", number), tenant | {"most": MOST_COUNTED + 1}).fetchall()
+    if sum(count for _, count in few) <= MOST_COUNTED:
+        return Day({Status(status): count for status, count in few})
+    row = connection.execute(named_sql("overview_pages", number)).fetchone()
+    assert row is not None
+    share = 0.5 ** max(0, ceil(log2(max(row[0], 1) / MOST_PAGES)))
+    rows = connection.execute(named_sql("overview_sample", number), tenant | {"percent": 100 * share}).fetchall()
+    counts = {Status(status): round(count / share) for status, count in rows}
+    estimated = set() if share == 1 else set(counts)
+    counts |= _exact(principal, now)
+    estimated -= {Status.DEAD_LETTER}
+    return Day({status: count for status, count in counts.items() if count}, frozenset(estimated))
+
+
+def _exact(principal: Principal, now: datetime) -> dict[Status, int]:
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    parameters = {
+        "tenant": principal.tenant_id,
+        "first": ids.lowest(midnight),
+        "last": ids.lowest(midnight + timedelta(days=1)),
+        "most": MOST_COUNTED,
+    }
+    row = postgres.raw(django_connection).execute(named_sql("overview_exact"), parameters).fetchone()
+    assert row is not None
+    return {Status.DEAD_LETTER: row[0]} if row[0] < MOST_COUNTED else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """By the minute from now on (0 to 59): as planned, and with jitter. at_least: there are more."""
+
+    nominal: Counter[int]
+    shifted: Counter[int]
+    at_least: bool
+
+
+def planned(principal: Principal, *, now: datetime) -> Planned:
+    """What the ledger has of the next hour, in one query of at most MOST_PLANNED rows."""
+    parameters = {"tenant": principal.tenant_id, "now": now, "first": ids.lowest(now), "most": MOST_PLANNED}
+    nominal: Counter[int] = Counter()
+    shifted: Counter[int] = Counter()
+    for planned_for, runs, count in postgres.raw(django_connection).execute(named_sql("overview_planned"), parameters):
+        nominal[planned_for] += count
+        shifted[runs] += count
+    return Planned(nominal, shifted, sum(nominal.values()) == MOST_PLANNED)

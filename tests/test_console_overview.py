@@ -1,0 +1,236 @@
+"""A tenant's first page: figures that are right, estimates that say so, and what it costs."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.console.overview.charts import BARS_HEIGHT, bars, sparkline
+from apps.console.overview.page import figures
+from apps.console.templatetags.figures import short
+from apps.definitions import load
+from apps.definitions.models import Task
+from apps.executions import overview
+from apps.executions.models import Worker
+from apps.executions.states import ExecutionClass, Status
+from apps.tenants.models import Role, Tenant
+from apps.tenants.principal import Principal
+from tests.console_dags import make_member
+from tests.console_ledger import HOSTILE, Ledger, make_tenant, now
+from tests.console_letters import letters
+
+pytestmark = pytest.mark.django_db
+MS = timedelta(milliseconds=1)
+
+
+@pytest.fixture
+def tenant() -> Tenant:
+    return make_tenant()
+
+
+@pytest.fixture
+def ledger(tenant: Tenant) -> Ledger:
+    return Ledger(tenant)
+
+
+@pytest.fixture
+def who(tenant: Tenant) -> Principal:
+    return Principal.in_tenant(tenant, role=Role.OPERATOR, actor="user:ada")
+
+
+def see(tenant: Tenant, path: str = "", role: Role = Role.OPERATOR) -> str:
+    client = Client()
+    client.force_login(make_member(tenant, role))
+    answer = client.get(f"/t/{tenant.slug}/{path}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def done(ledger: Ledger, *, late: float, ago: float, **fields: Any) -> None:
+    due = timedelta(seconds=-ago)
+    row = ledger.add(Status.COMPLETED, due=due, **fields)
+    began = row.run_at + late * MS
+    type(row).objects.with_id(row.id).update(started_at=began, finished_at=began + MS)
+
+
+def test_lateness_rate_and_what_waits_are_of_the_tenants_own(ledger: Ledger, who: Principal) -> None:
+    for late in range(1, 100):
+        done(ledger, late=late, ago=20)
+    done(ledger, late=5000, ago=20)
+    ledger.add(Status.SCHEDULED, due=timedelta(seconds=-3))
+    ledger.add(Status.RETRYING, due=timedelta(seconds=-3), class_index=2, run_at=now() + timedelta(minutes=1))
+    ledger.add(Status.PRELOADED, due=timedelta(seconds=-3), class_index=2)
+    ledger.add(Status.SCHEDULED, due=timedelta(seconds=30))
+    Ledger(make_tenant()).add(Status.SCHEDULED)
+    pulse = overview.pulse(who, now=now())
+    assert (pulse.begun, pulse.on_time, pulse.full) == (100, 99, False)
+    assert pulse.late == (50, 95, 99)
+    assert pulse.per_second == pytest.approx(100 / 60)
+    assert pulse.waiting == {ExecutionClass.CRITICAL: 0, ExecutionClass.STANDARD: 1, ExecutionClass.BULK: 1}
+    assert pulse.spans[-1] == overview.Span(100, 99)
+    assert pulse.spans[0] == overview.Span()
+    assert figures(who, pulse).share == "99.00"
+
+
+def test_a_full_sample_says_of_how_little_it_is(
+    ledger: Ledger, who: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "SAMPLE", 10)
+    for n in range(20):
+        done(ledger, late=2, ago=n + 1)
+    pulse = overview.pulse(who, now=now())
+    assert (pulse.sampled, pulse.full, pulse.begun) == (10, True, 10)
+    assert 9 < pulse.span < 13
+    shown = figures(who, pulse)
+    assert shown.of.startswith("of the last 10, due since")
+    assert shown.waiting == "≥ 0"
+
+
+def test_days_are_counted_while_they_are_small(ledger: Ledger, who: Principal) -> None:
+    noon = now().replace(hour=12, minute=0)
+    for _ in range(3):
+        ledger.add(Status.COMPLETED, due=noon - now())
+    ledger.add(Status.SKIPPED, due=noon - now())
+    found = overview.day(who, now=noon)
+    assert found == overview.Day({Status.COMPLETED: 3, Status.SKIPPED: 1})
+    assert overview.day(who, now=datetime(2031, 1, 1, tzinfo=UTC)) == overview.Day({})
+
+
+def test_large_days_are_estimated_and_what_is_known_stays_exact(
+    ledger: Ledger, who: Principal, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noon = now().replace(hour=12, minute=0)
+    row = ledger.add(Status.COMPLETED, due=noon - now())
+    ledger.add(Status.DEAD_LETTER, due=noon - now())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT string_agg(quote_ident(attname), ',') FROM pg_attribute WHERE attnum > 0"
+            " AND attrelid = 'executions'::regclass AND NOT attisdropped"
+            " AND attname NOT IN ('id', 'idempotency_key')"
+        )
+        [columns] = cursor.fetchone()
+        cursor.execute(
+            f"INSERT INTO executions (id, idempotency_key, {columns})"
+            " SELECT encode(substring(uuid_send(id) FOR 8) || decode(lpad(to_hex(n), 16, '0'), 'hex'), 'hex')::uuid, n,"
+            f" {columns} FROM executions, generate_series(1, 8000) n WHERE id = %s",
+            [row.id],
+        )
+    monkeypatch.setattr(overview, "MOST_PAGES", 64)
+    found = overview.day(who, now=noon)
+    assert found.estimated == {Status.COMPLETED}
+    assert found.counts[Status.DEAD_LETTER] == 1
+    assert found.counts[Status.COMPLETED] == pytest.approx(8001, rel=0.25)
+    html = see(tenant) if now().date() == noon.date() else ""
+    assert re.search(r'title="about [\d,]+">≈ ', html)
+
+
+def test_the_next_hour_adds_the_ledger_and_the_schedules(ledger: Ledger, who: Principal, tenant: Tenant) -> None:
+    at = now().replace(second=0, microsecond=0)
+    row = ledger.add(Status.SCHEDULED, due=timedelta(minutes=5) + (at - now()) + timedelta(seconds=1))
+    soon = ledger.version("every-minute").task_id
+    Task.objects.filter(id=soon).update(next_fire_at=at + timedelta(minutes=50), jitter_ms=120_000)
+    paused = ledger.version("paused").task_id
+    Task.objects.filter(id=paused).update(next_fire_at=at, paused_at=at)
+    Task.objects.filter(id=ledger.version("later").task_id).update(next_fire_at=at + timedelta(hours=2))
+    Task.objects.filter(id=Ledger(make_tenant()).version("theirs").task_id).update(next_fire_at=at)
+    found = load.next_hour(who, now=at + timedelta(seconds=30))
+    assert row.state is Status.SCHEDULED
+    assert found.nominal == [0] * 5 + [1] + [0] * 44 + [1] * 10
+    assert found.shifted == [0] * 5 + [1] + [0] * 46 + [1] * 8
+    assert not found.at_least
+    assert "<b>9</b> in the hour" in see(tenant)
+
+
+def test_more_schedules_than_are_looked_at_are_said(
+    ledger: Ledger, who: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "MOST_TASKS", 3)
+    for n in range(5):
+        ledger.version(f"task-{n}")
+    Task.objects.filter(tenant=ledger.tenant).update(next_fire_at=now() + timedelta(minutes=59))
+    found = load.next_hour(who, now=now())
+    assert found.at_least
+    assert sum(found.nominal) <= 8
+
+
+def test_every_figure_leads_to_what_is_behind_it(ledger: Ledger, tenant: Tenant) -> None:
+    rows = ledger.one_of_each()
+    letters(ledger, 2)
+    Worker.objects.create(
+        host="h", process_id=1, slots=16, class_slots=[4, 8, 4], class_used=[1, 8, 0], started_at=now(),
+        heartbeat_at=now(), lease_expires_at=now() + timedelta(minutes=1),
+    )  # fmt: skip
+    html = see(tenant)
+    base = f"/t/{tenant.slug}"
+    for address in ("executions/", "executions/?state=completed", "workers/", "dead-letters/", "dead-letters/?task="):
+        assert f'href="{base}/{address}' in html
+    assert f"{base}/executions/{rows[Status.RUNNING].id}/" in html
+    assert "9 of 16 slots in use" in html
+    assert "ValueError" in html
+    for target in set(re.findall(rf'href="({base}/[^"#]*)"', html)):
+        client = Client()
+        client.force_login(make_member(tenant))
+        assert client.get(target.replace("&amp;", "&")).status_code == 200, target
+
+
+def test_an_empty_tenant_is_taught_the_first_step(tenant: Tenant) -> None:
+    html = see(tenant)
+    assert "curl -X POST http://testserver/api/v1/tasks" in html
+    assert "Nothing is planned for the next hour" in html
+    assert "nothing waits for a person" in html
+    assert "manage.py worker" in html
+
+
+def test_names_are_text(ledger: Ledger, tenant: Tenant) -> None:
+    letters(ledger, 2, task=HOSTILE, kind=HOSTILE, error={"type": HOSTILE, "message": HOSTILE})
+    html = see(tenant)
+    assert "&lt;img" in html
+    assert "<img" not in html
+    assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=", html)
+
+
+def test_it_costs_the_same_however_much_there_is(ledger: Ledger, tenant: Tenant) -> None:
+    client = Client()
+    client.force_login(make_member(tenant))
+
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(f"/t/{tenant.slug}/").status_code == 200
+        return len(queries)
+
+    ledger.one_of_each()
+    few = cost()
+    for n in range(15):
+        ledger.add(Status.COMPLETED, task=f"t{n}")
+        letters(ledger, 1, task=f"l{n}", kind=f"k{n}")
+    Task.objects.filter(tenant=tenant).update(next_fire_at=now())
+    assert cost() <= few <= 15
+
+
+def test_who_is_no_member_sees_nothing(tenant: Tenant) -> None:
+    assert Client().get(f"/t/{tenant.slug}/")["Location"].startswith("/login/")
+    client = Client()
+    client.force_login(make_member(make_tenant()))
+    assert client.get(f"/t/{tenant.slug}/").status_code == 404
+
+
+def test_what_the_page_polls_is_what_it_shows(ledger: Ledger, tenant: Tenant) -> None:
+    ledger.add(Status.COMPLETED)
+    told = json.loads(see(tenant, "state"))
+    assert set(told["pieces"]) == {"now", "hour", "today", "letters", "rows"}
+    assert told["pieces"]["today"] in see(tenant)
+
+
+def test_charts_begin_at_zero_and_keep_gaps() -> None:
+    assert sparkline([0, 10]) == ["0.0,30.0 120.0,2.0"]
+    assert len(sparkline([1, 2, None, 3, 4, None, None, 5])) == 3
+    assert sparkline([]) == sparkline([None]) == []
+    drawn = bars([0, 10, 40], 40)
+    assert [bar.height for bar in drawn] == [0, BARS_HEIGHT / 4, BARS_HEIGHT]
+    assert [bar.peak for bar in drawn] == [False, False, True]
+    assert [short(n) for n in (0, 48_120, 186_400, 1_860_000)] == ["0", "48,120", "186 k", "1.86 M"]
