@@ -139,6 +139,7 @@ class Stage:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.route_web_socket(re.compile("/ws/"), self._relay)
         page.goto(self.url + mint(make_person(self.tenant)))
+        page.goto(f"{self.url}/t/{self.tenant.slug}/executions/")
         self.is_live(page)
         return page
 
