@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
+from django.http import HttpRequest
+
 from apps.console import hub
 from apps.console.sockets import LiveConsumer
 from apps.tenants.models import Role
@@ -72,6 +74,11 @@ class PiecesConsumer(LiveConsumer[Update]):
     def page(self) -> Page:
         raise NotImplementedError
 
+    @property
+    def origin(self) -> str:
+        """Where the page is served, as its commands to copy name it."""
+        return dict(self.scope["headers"]).get(b"origin", b"").decode("latin-1")
+
     def key(self) -> tuple[Any, ...]:
         """What else tells this page from others of its name."""
         return ()
@@ -93,6 +100,10 @@ class PiecesConsumer(LiveConsumer[Update]):
 def polled(page: Page) -> dict[str, Any]:
     """What a page is told whose socket does not open; its version is below every socket's."""
     return Update(0, page.pieces()).message("snapshot")
+
+
+def origin_of(request: HttpRequest) -> str:
+    return f"{request.scheme}://{request.get_host()}"
 
 
 def may_act(principal: Principal) -> bool:

@@ -12,10 +12,12 @@ from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import InvalidInput, NotFound
 
 
-def page_of(principal: Principal, given: Mapping[str, str]) -> LettersPage:
+def page_of(principal: Principal, given: Mapping[str, str], *, origin: str) -> LettersPage:
     """The page that a query is of. Raises InvalidInput."""
     watched = [found for text in given.get("canary", "").split(",")[:MOST_WATCHED] if (found := identity(text))]
-    return LettersPage(principal, Chosen.of(given), before=identity(given.get("before", "")), watched=watched)
+    return LettersPage(
+        principal, Chosen.of(given), before=identity(given.get("before", "")), watched=watched, origin=origin
+    )
 
 
 def identity(text: str) -> UUID | None:
@@ -30,7 +32,8 @@ class LettersConsumer(PiecesConsumer):
 
     def check(self) -> None:
         try:
-            self._page = page_of(self.principal, {key: values[0] for key, values in parse_qs(self.query).items()})
+            given = {key: values[0] for key, values in parse_qs(self.query).items()}
+            self._page = page_of(self.principal, given, origin=self.origin)
         except InvalidInput as error:
             raise NotFound(str(error)) from error
 
@@ -38,4 +41,4 @@ class LettersConsumer(PiecesConsumer):
         return self._page
 
     def key(self) -> tuple[Any, ...]:
-        return (self._page.chosen, self._page.before, self._page.watched)
+        return (self._page.chosen, self._page.before, self._page.watched, self.origin)

@@ -58,12 +58,14 @@ class LettersPage:
         *,
         before: UUID | None = None,
         watched: Sequence[UUID] = (),
+        origin: str = "",
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._principal = principal
         self._clock = clock
         self.chosen = chosen
         self.before = before
+        self._origin = origin
         self.watched = tuple(watched)[:MOST_WATCHED]
 
     def pieces(self) -> Pieces:
@@ -72,6 +74,7 @@ class LettersPage:
         found = groups(self._principal, self.chosen.wanted(now))
         context = {
             "chosen": self.chosen,
+            "origin": self._origin,
             "found": found,
             "may": may_act(self._principal),
             "tenant_slug": self._principal.tenant_slug,

@@ -5,7 +5,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.shortcuts import redirect, render
 
-from apps.console.fragments import may_act, polled
+from apps.console.fragments import may_act, origin_of, polled
 from apps.console.letters import live, one
 from apps.console.letters.filters import WORDS, Chosen
 from apps.console.views import frame, in_tenant
@@ -24,7 +24,7 @@ from chronoweb.runtime.errors import InvalidInput, NotFound
 def letters(request: HttpRequest, principal: Principal) -> HttpResponse:
     """Groups, or the letters of one group. An address that says what no filter is shows all."""
     try:
-        page = live.page_of(principal, request.GET.dict())
+        page = live.page_of(principal, request.GET.dict(), origin=origin_of(request))
     except InvalidInput:
         return redirect("console:letters", slug=principal.tenant_slug)
     chosen = page.chosen
@@ -49,7 +49,7 @@ def letters(request: HttpRequest, principal: Principal) -> HttpResponse:
 def letters_state(request: HttpRequest, principal: Principal) -> JsonResponse:
     """What the page's socket sends first, for pages whose socket does not open."""
     try:
-        return JsonResponse(polled(live.page_of(principal, request.GET.dict())))
+        return JsonResponse(polled(live.page_of(principal, request.GET.dict(), origin=origin_of(request))))
     except InvalidInput as error:
         raise NotFound(str(error)) from error
 

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.fragments import PiecesConsumer, polled
+from apps.console.fragments import PiecesConsumer, origin_of, polled
 from apps.console.overview.page import OverviewPage
 from apps.console.views import frame, in_tenant
 from apps.tenants.principal import Principal
@@ -12,7 +12,7 @@ from apps.tenants.principal import Principal
 @in_tenant
 def overview(request: HttpRequest, principal: Principal) -> HttpResponse:
     """How the tenant fares."""
-    page = OverviewPage(principal, origin=f"{request.scheme}://{request.get_host()}")
+    page = OverviewPage(principal, origin=origin_of(request))
     context = frame(request, principal) | {"page": "overview", "pieces": page.pieces()}
     return render(request, "console/overview/overview.html", context)
 
@@ -20,15 +20,14 @@ def overview(request: HttpRequest, principal: Principal) -> HttpResponse:
 @in_tenant
 def overview_state(request: HttpRequest, principal: Principal) -> JsonResponse:
     """What the page's socket sends first, for pages whose socket does not open."""
-    return JsonResponse(polled(OverviewPage(principal, origin=f"{request.scheme}://{request.get_host()}")))
+    return JsonResponse(polled(OverviewPage(principal, origin=origin_of(request))))
 
 
 class OverviewConsumer(PiecesConsumer):
     name = "overview"
 
     def page(self) -> OverviewPage:
-        headers = dict(self.scope["headers"])
-        return OverviewPage(self.principal, origin=headers.get(b"origin", b"").decode("latin-1"))
+        return OverviewPage(self.principal, origin=self.origin)
 
-    def key(self) -> tuple[bytes]:
-        return (dict(self.scope["headers"]).get(b"origin", b""),)
+    def key(self) -> tuple[str]:
+        return (self.origin,)
