@@ -56,7 +56,10 @@ def groups(principal: Principal, wanted: DeadLetterFilter, *, most: int = SHOWN)
     }
     rows = postgres.raw(django_connection).execute(named_sql("dead_letter_groups"), parameters).fetchall()
     samples = _samples(principal, [row[5] for row in rows])
-    shown = [Group(*row[:6], samples.get(row[5])) for row in rows]
+    shown = [
+        Group(fingerprint, task_id, count, first, last, newest, samples.get(newest))
+        for fingerprint, task_id, count, first, last, newest, *_ in rows
+    ]
     total, kinds = rows[0][6:] if rows else (0, 0)
     return Groups(shown, min(total, MOST_GROUPED), kinds, total > MOST_GROUPED)
 

@@ -69,8 +69,8 @@ def _replay(principal: Principal, given: Given) -> dict[str, Any]:
     """A pace that is left empty is the usual one."""
     pace = _whole(given, "per_second", MOST_PER_SECOND) if given.get("per_second") else DEFAULT_PER_SECOND
     wanted = Chosen.of(given).wanted(_counted(given) or SYSTEM_CLOCK.now())
-    terms = {"per_second": pace, "from_start": "from_start" in given}
-    made = dead_letters.start_replay(principal=principal, wanted=wanted, **terms)
+    from_start = "from_start" in given
+    made = dead_letters.start_replay(principal=principal, wanted=wanted, per_second=pace, from_start=from_start)
     return {"said": f"{made.total:,} go round again, {made.per_second} a second"}
 
 

@@ -97,13 +97,13 @@ class LettersPage:
         return present_all(self._principal, list(rows.defer("payload", "result").order_by("-id")), now=now)
 
     def _letters(self, now: datetime) -> dict[str, object]:
-        found = selectors.dead_letters(
-            self._principal, wanted=self.chosen.wanted(now), below=self.before, limit=SHOWN + 1
-        )
-        shown = [row.execution for row in found[:SHOWN]]
-        rows = present_all(self._principal, shown, now=now)
-        more = found[SHOWN - 1].execution.id if len(found) > SHOWN else None
-        return {"rows": rows, "older": more, "before": self.before}
+        rows = self.chosen.wanted(now).narrowed(selectors.dead_letters(self._principal))
+        if self.before is not None:
+            rows = rows.filter(execution_id__lt=self.before)
+        found = list(rows.order_by("-execution_id")[: SHOWN + 1])
+        executions = [execution for _, execution in selectors.with_executions(found[:SHOWN])]
+        older = found[SHOWN - 1].execution_id if len(found) > SHOWN else None
+        return {"rows": present_all(self._principal, executions, now=now), "older": older, "before": self.before}
 
 
 def lines(found: Groups, chosen: Chosen) -> list[GroupLine]:
