@@ -17,6 +17,7 @@ from apps.tenants.models import AuditEntry, Role, Tenant
 from tests.console_dags import make_member
 from tests.console_ledger import FAULT, HOSTILE, Ledger, make_tenant, now
 from tests.console_letters import letter, letters
+from tests.factories import make_api
 
 pytestmark = pytest.mark.django_db
 
@@ -149,6 +150,15 @@ def test_mended_parameters_come_to_another_concurrency_key(desk: Desk) -> None:
     assert "/parameters" in wrong["errors"][0]["problem"]
     desk.act(f"{row.id}/act/replay", parameters='{"customer": 7}')
     assert "c-7" in (Execution.objects.with_id(row.id).get().concurrency_key or "")
+
+
+def test_the_api_replays_with_other_parameters_too() -> None:
+    api = make_api()
+    row = letter(Ledger(api.tenant))
+    wrong = api.post(f"/admin/dlq/{row.id}/replay", {"parameters": [1]})
+    assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/parameters")
+    assert api.post(f"/admin/dlq/{row.id}/replay", {"parameters": {"amount": 1}}).status_code == 202
+    assert Execution.objects.with_id(row.id).get().payload == {"amount": 1}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from apps.api.lists import ListView
 from apps.api.openapi.declare import declared, documented
 from apps.api.openapi.shapes import text
 from apps.api.pagination import Ordering, PageRequest
+from apps.definitions.replaying import replay_edited
 from apps.definitions.selectors import refuse_unknown_task
 from apps.executions import person_store, selectors, services
 from apps.executions.models import DeadLetter as DeadLetterRow
@@ -167,7 +168,7 @@ class DeadLetter(ApiView):
 
 
 class ReplayDeadLetter(ApiView):
-    """It goes on behind its checkpoint, unless `from_start` is true."""
+    """It goes on behind its checkpoint, unless `from_start` is true; with other `parameters`, if they are given."""
 
     @documented(
         "Replay a dead letter",
@@ -178,10 +179,12 @@ class ReplayDeadLetter(ApiView):
         fails=(409,),
     )
     def post(self, request: Request, execution_id: UUID) -> Response:
-        from_start = body_object(request, fields=("from_start",)).get("from_start", False)
+        data = body_object(request, fields=("from_start", "parameters"))
+        from_start, parameters = data.get("from_start", False), data.get("parameters")
         if not isinstance(from_start, bool):
             raise InvalidInput("/from_start", from_start, "must be true or false", "true, false")
-        again = services.replay(principal=principal(request), execution_id=execution_id, from_start=from_start)
+        who: dict[str, Any] = {"principal": principal(request), "execution_id": execution_id, "from_start": from_start}
+        again = services.replay(**who) if parameters is None else replay_edited(parameters=parameters, **who)
         return _detail(request, again, status=202)
 
 

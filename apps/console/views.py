@@ -19,8 +19,8 @@ from apps.console import consumers, detail, listing, login_links, rows, summary
 from apps.console.access import first_tenant_of, principal_of, tenants_of
 from apps.console.consumers import parse_state
 from apps.executions import fleet, selectors
-from apps.executions.states import Status
 from apps.logs import answers
+from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import InvalidInput, NotFound
@@ -76,7 +76,7 @@ def executions(request: HttpRequest, principal: Principal, **_: Any) -> HttpResp
     index, presented = rows.page(principal, now=SYSTEM_CLOCK.now(), state=state, before=before)
     full = len(presented) == listing.SHOWN
     context = frame(request, principal) | {
-        "page": "dead_letters" if state is Status.DEAD_LETTER else "executions",
+        "page": "executions",
         "rows": presented,
         "state": state,
         "state_label": rows.label(state) if state is not None else "",
@@ -99,7 +99,8 @@ def executions_state(request: HttpRequest, principal: Principal) -> JsonResponse
 def execution(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponse:
     """One execution."""
     found = detail.read(principal, identity, now=SYSTEM_CLOCK.now())
-    context = frame(request, principal) | {"page": "executions", "detail": found}
+    may = principal.may(Role.OPERATOR)
+    context = frame(request, principal) | {"page": "executions", "detail": found, "may": may}
     return render(request, "console/execution.html", context)
 
 

@@ -145,7 +145,12 @@ SCHEMAS: dict[str, Shape] = {
     ),
     "DeadLetterReplayPage": page("DeadLetterReplay"),
     "Discard": given({"reason": or_null(text(REASON_CHARACTERS))}),
-    "Replay": given({"from_start": {**BOOLEAN, "default": False, "description": "leave its checkpoint aside"}}),
+    "Replay": given(
+        {
+            "from_start": {**BOOLEAN, "default": False, "description": "leave its checkpoint aside"},
+            "parameters": or_null({**OBJECT, "description": "from now on instead of its own; not of nodes of runs"}),
+        }
+    ),
 }
 
 _EXAMPLE = {
@@ -183,7 +188,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "Execution": {"waiting": _EXAMPLE},
     "ExecutionPage": {"one": {"items": [_EXAMPLE], "next_cursor": None}},
     "ExecutionDetail": {"waiting": {**_EXAMPLE, "progress": None, "attempts": [], "events": []}},
-    "Replay": {"from_its_checkpoint": {}, "from_the_start": {"from_start": True}},
+    "Replay": {
+        "from_its_checkpoint": {},
+        "from_the_start": {"from_start": True},
+        "mended": {"parameters": {"amount": "12.50"}},
+    },
     "RetryAllInput": {
         "count_first": {"fingerprint": "HTTP 503", "dry_run": True},
         "gently": {"fingerprint": "HTTP 503", "per_second": 20},
