@@ -10,8 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.console.fragments import PiecesSource
 from apps.console.overview.charts import BARS_HEIGHT, bars, sparkline
-from apps.console.overview.page import figures
+from apps.console.overview.page import OverviewPage, figures
 from apps.console.templatetags.figures import short
 from apps.definitions import load
 from apps.definitions.models import Task
@@ -20,6 +21,7 @@ from apps.executions.models import Worker
 from apps.executions.states import ExecutionClass, Status
 from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SystemClock
 from tests.console_dags import make_member
 from tests.console_ledger import HOSTILE, Ledger, make_tenant, now
 from tests.console_letters import letters
@@ -236,3 +238,29 @@ def test_charts_begin_at_zero_and_keep_gaps() -> None:
     assert [bar.height for bar in drawn] == [0, BARS_HEIGHT / 4, BARS_HEIGHT]
     assert [bar.peak for bar in drawn] == [False, False, True]
     assert [short(n) for n in (0, 48_120, 186_400, 1_860_000)] == ["0", "48,120", "186 k", "1.86 M"]
+
+
+class AheadClock(SystemClock):
+    """Time that a test lets pass."""
+
+    ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+def test_what_the_page_counts_itself_is_not_sent_again(ledger: Ledger, who: Principal) -> None:
+    ledger.add(Status.RUNNING)
+    ledger.add(Status.SCHEDULED, due=timedelta(seconds=40))
+    clock = AheadClock()
+    source = PiecesSource(OverviewPage(who, clock=clock))
+    first = source.update(set(), looking=True)
+    assert first is not None
+    assert (first.version, len(first.pieces)) == (1, 5)
+    clock.ahead = timedelta(seconds=2)
+    assert source.update(set(), looking=False) is None
+    ledger.add(Status.COMPLETED)
+    second = source.update(set(), looking=True)
+    assert second is not None
+    assert (second.version, set(second.pieces)) == (2, {"rows"})
+    assert set(source.everything().pieces) == set(first.pieces)

@@ -4,6 +4,8 @@ A piece is an element of the page with the id `f-NAME`. Messages: `snapshot` and
 {"version", "pieces": {name: html}}; the version grows, so what comes late is dropped by the page.
 """
 
+import re
+import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -16,12 +18,16 @@ from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 
 Pieces = dict[str, str]
+_COUNTED = re.compile(r'(?: title="[^"]*")?( data-(?:until|since)="[^"]*"[^>]*>)[^<]*')
+"""What the page counts on or down by itself: no change that it has to be told of."""
 
 
 class Page(Protocol):
     """One page of one tenant, as its pieces. Asked in one thread."""
 
     look_seconds: float
+    soonest_seconds: float
+    """What changes sooner than this after the last reading is told at the next look."""
 
     def pieces(self) -> Pieces:
         """All of them, as they are now."""
@@ -48,16 +54,21 @@ class PiecesSource:
         self.look_seconds = page.look_seconds
         self.version = 0
         self.shown: Pieces = {}
+        self._still: Pieces = {}
+        self._read_at = float("-inf")
 
     def wants(self, identities: set[UUID]) -> set[UUID]:
         return identities
 
     def update(self, changed: set[UUID], *, looking: bool) -> Update | None:
-        fresh = self._page.pieces()
-        told = {name: html for name, html in fresh.items() if self.shown.get(name) != html}
+        if not looking and time.monotonic() - self._read_at < self._page.soonest_seconds:
+            return None
+        self._read_at = time.monotonic()
+        self.shown = self._page.pieces()
+        before, self._still = self._still, {name: _COUNTED.sub(r"\1", html) for name, html in self.shown.items()}
+        told = {name: self.shown[name] for name, html in self._still.items() if before.get(name) != html}
         if not told:
             return None
-        self.shown = fresh
         self.version += 1
         return Update(self.version, told)
 

@@ -50,6 +50,7 @@ class LettersPage:
     """The page as its address has it. watched: canaries that the reader wants to see come home."""
 
     look_seconds = 2.0
+    soonest_seconds = 1.0
 
     def __init__(
         self,

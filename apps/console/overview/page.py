@@ -53,6 +53,7 @@ class OverviewPage:
     """One tenant's."""
 
     look_seconds = 2.0
+    soonest_seconds = 0.0
 
     def __init__(self, principal: Principal, *, origin: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
         self._principal = principal
