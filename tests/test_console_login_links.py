@@ -14,7 +14,7 @@ def test_a_link_logs_in_once_and_shows_the_live_page() -> None:
     path = mint(make_person(tenant))
     first = Client()
     answer = first.get(path, follow=True)
-    assert answer.redirect_chain[-1][0] == f"/t/{tenant.slug}/executions/"
+    assert answer.redirect_chain[-1][0] == f"/t/{tenant.slug}/"
     second = Client()
     answer = second.get(path)
     assert answer.status_code == 403

@@ -56,7 +56,7 @@ def test_the_login_page_leads_to_the_live_page(tenant: Tenant) -> None:
     wrong = client.post("/login/", {"username": person.username, "password": "no"})
     assert "do not belong together" in wrong.content.decode()
     answer = client.post("/login/", {"username": person.username, "password": PASSWORD, "next": "/"}, follow=True)
-    assert answer.redirect_chain[-1][0] == f"/t/{tenant.slug}/executions/"
+    assert answer.redirect_chain[-1][0] == f"/t/{tenant.slug}/"
     assert client.post("/logout/").status_code == 302
     assert client.get(f"/t/{tenant.slug}/executions/").status_code == 302
 
