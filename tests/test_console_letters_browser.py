@@ -138,6 +138,7 @@ def test_one_and_all_are_discarded_with_a_reason(stage: DagStage) -> None:
     assert left(stage) == 0
 
 
+@pytest.mark.drill
 def test_wrong_figures_and_words_do_nothing(stage: DagStage) -> None:
     letters(stage.ledger, 2)
     page = stage.visit(GROUP)
@@ -174,6 +175,7 @@ def test_the_overview_follows_what_happens(stage: DagStage) -> None:
     page.wait_for_url("**/dead-letters/?task=*")
 
 
+@pytest.mark.drill
 def test_without_a_socket_the_overview_polls(stage: DagStage) -> None:
     page = stage.visit("")
     page.route_web_socket(re.compile("/ws/"), lambda route: route.close(code=1011))
@@ -183,6 +185,7 @@ def test_without_a_socket_the_overview_polls(stage: DagStage) -> None:
     expect(page.locator(f"#x-{row.id}")).to_be_visible(timeout=10_000)
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("path", ["", "dead-letters/", GROUP, "dead-letters/{id}/"])
 def test_narrow_pages_do_not_scroll_sideways(stage: DagStage, path: str) -> None:
     identity: UUID = letters(stage.ledger, 3)[0].id
