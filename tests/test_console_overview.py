@@ -17,7 +17,7 @@ from apps.console.templatetags.figures import short
 from apps.definitions import load
 from apps.definitions.models import Task
 from apps.executions import overview
-from apps.executions.models import Worker
+from apps.executions.models import Execution, Worker
 from apps.executions.states import ExecutionClass, Status
 from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
@@ -123,6 +123,14 @@ def test_large_days_are_estimated_and_what_is_known_stays_exact(
             [row.id],
         )
     monkeypatch.setattr(overview, "MOST_PAGES", 64)
+    before = noon - timedelta(minutes=10)
+    assert sum(overview.planned(who, now=before).nominal.values()) == 0
+    Execution.objects.filter(tenant=tenant, status=Status.COMPLETED).update(status=Status.SCHEDULED)
+    planned = overview.planned(who, now=before)
+    assert planned.estimated
+    assert set(planned.nominal) == {10}
+    assert planned.nominal[10] == pytest.approx(8001, rel=0.25)
+    Execution.objects.filter(tenant=tenant, status=Status.SCHEDULED).update(status=Status.COMPLETED)
     found = overview.day(who, now=noon)
     assert found.estimated == {Status.COMPLETED}
     assert found.counts[Status.DEAD_LETTER] == 1

@@ -31,19 +31,22 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Executions a minute, MINUTES of them from `begin` on. at_least: there is more than was looked at."""
+    """Executions a minute, MINUTES of them from `begin` on. estimated: what the ledger has is. at_least: there are more
+    schedules than were looked at.
+    """
 
     begin: datetime
     nominal: list[int]
     shifted: list[int]
+    estimated: bool
     at_least: bool
 
 
 def next_hour(principal: Principal, *, now: datetime) -> Load:
-    """What is in the ledger already, and what schedules will bring: two queries. Of tasks that are not paused."""
+    """What is in the ledger already, and what schedules of tasks that are not paused bring; at most eight queries."""
     begin = now.replace(second=0, microsecond=0)
     found = overview.planned(principal, now=begin)
-    nominal, shifted, at_least = found.nominal, found.shifted, found.at_least
+    nominal, shifted, at_least = found.nominal, found.shifted, False
     tasks, steps, kinds = 0, 0, set()
     for text, next_fire_at, jitter, count in _schedules(principal, begin + _HOUR):
         tasks += count
@@ -55,7 +58,7 @@ def next_hour(principal: Principal, *, now: datetime) -> Load:
             nominal[second // 60] += count
             shifted[max(0, (second + jitter) // 60)] += count
             steps += 1
-    return Load(begin, _minutes(nominal), _minutes(shifted), at_least or tasks > MOST_TASKS)
+    return Load(begin, _minutes(nominal), _minutes(shifted), found.estimated, at_least or tasks > MOST_TASKS)
 
 
 def _schedules(principal: Principal, end: datetime) -> list[tuple[str, datetime, int, int]]:

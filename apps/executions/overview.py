@@ -1,6 +1,7 @@
 """A tenant in figures, cheap however much there is: samples along indexes, and estimates that say so."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from json import loads
@@ -14,7 +15,7 @@ from apps.executions.store import named_sql
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 
-SAMPLE = 5000
+SAMPLE = 2000
 SECONDS = 3600
 SPANS = 24
 ON_TIME_MS = 1000
@@ -22,7 +23,7 @@ ON_TIME_MS = 1000
 MOST_COUNTED = 5000
 """Executions of a day that are counted one by one; of more, a part of the day's pages is read."""
 MOST_PAGES = 512
-MOST_PLANNED = 20_000
+MOST_PLANNED = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +102,31 @@ def day(principal: Principal, *, now: datetime) -> Day:
     """Four queries at most; about MOST_PAGES pages are read. A day without a partition is empty."""
     connection = postgres.raw(django_connection)
     number = ids.day_of(now)
-    if connection.execute(named_sql("overview_has_day", number)).fetchone() != (True,):
+    if not _has(number):
         return Day({})
     tenant = {"tenant": principal.tenant_id}
     few = connection.execute(named_sql("overview_few", number), tenant | {"most": MOST_COUNTED + 1}).fetchall()
     if sum(count for _, count in few) <= MOST_COUNTED:
         return Day({Status(status): count for status, count in few})
-    row = connection.execute(named_sql("overview_pages", number)).fetchone()
-    assert row is not None
-    share = 0.5 ** max(0, ceil(log2(max(row[0], 1) / MOST_PAGES)))
+    share = _share(number)
     rows = connection.execute(named_sql("overview_sample", number), tenant | {"percent": 100 * share}).fetchall()
     counts = {Status(status): round(count / share) for status, count in rows}
     estimated = set() if share == 1 else set(counts)
     counts |= _exact(principal, now)
     estimated -= {Status.DEAD_LETTER}
     return Day({status: count for status, count in counts.items() if count}, frozenset(estimated))
+
+
+def _has(number: int) -> bool:
+    row = postgres.raw(django_connection).execute(named_sql("overview_has_day", number)).fetchone()
+    return row == (True,)
+
+
+def _share(number: int) -> float:
+    """Which part of a day's pages is read: a power of a half, so that it stays the same for long."""
+    row = postgres.raw(django_connection).execute(named_sql("overview_pages", number)).fetchone()
+    assert row is not None
+    return 0.5 ** max(0, ceil(log2(max(row[0], 1) / MOST_PAGES)))
 
 
 def _exact(principal: Principal, now: datetime) -> dict[Status, int]:
@@ -133,19 +144,33 @@ def _exact(principal: Principal, now: datetime) -> dict[Status, int]:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """By the minute from now on (0 to 59): as planned, and with jitter. at_least: there are more."""
+    """By the minute from now on (0 to 59): as planned, and with jitter. estimated: from a part of what there is."""
 
     nominal: Counter[int]
     shifted: Counter[int]
-    at_least: bool
+    estimated: bool
 
 
 def planned(principal: Principal, *, now: datetime) -> Planned:
-    """What the ledger has of the next hour, in one query of at most MOST_PLANNED rows."""
+    """What the ledger has of the next hour: of up to MOST_PLANNED rows each, of more a part of the pages; seven queries
+    at most.
+    """
     parameters = {"tenant": principal.tenant_id, "now": now, "first": ids.lowest(now), "most": MOST_PLANNED}
-    nominal: Counter[int] = Counter()
-    shifted: Counter[int] = Counter()
-    for planned_for, runs, count in postgres.raw(django_connection).execute(named_sql("overview_planned"), parameters):
-        nominal[planned_for] += count
-        shifted[runs] += count
-    return Planned(nominal, shifted, sum(nominal.values()) == MOST_PLANNED)
+    connection = postgres.raw(django_connection)
+    rows = connection.execute(named_sql("overview_planned"), parameters).fetchall()
+    found = Planned(Counter(), Counter(), sum(count for *_, count in rows) == MOST_PLANNED)
+    if not found.estimated:
+        _add(found, rows, 1.0)
+        return found
+    for number in sorted({ids.day_of(now), ids.day_of(now + timedelta(hours=1))}):
+        if _has(number):
+            share = _share(number)
+            sample = parameters | {"percent": 100 * share}
+            _add(found, connection.execute(named_sql("overview_planned_sample", number), sample).fetchall(), share)
+    return found
+
+
+def _add(found: Planned, rows: Iterable[tuple[int, int, int]], share: float) -> None:
+    for planned_for, runs, count in rows:
+        found.nominal[planned_for] += round(count / share)
+        found.shifted[runs] += round(count / share)

@@ -62,7 +62,7 @@ class OverviewPage:
         self._kept: dict[str, tuple[float, str]] = {}
 
     def pieces(self) -> Pieces:
-        """At most 18 queries the first time; rows alone when something changes again at once."""
+        """At most 24 queries the first time; rows alone when something changes again at once."""
         return {
             "now": self._piece("now", 1.0, self._now),
             "hour": self._piece("hour", 30.0, self._hour),
@@ -96,6 +96,7 @@ class OverviewPage:
             "peak_at": load.begin + timedelta(minutes=peak),
             "ticks": [load.begin + timedelta(minutes=minute) for minute in _TICKS],
             "at_least": load.at_least,
+            "estimated": load.estimated,
             "instants": [load.begin + timedelta(minutes=minute) for minute in range(60)],
         }
 

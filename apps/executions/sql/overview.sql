@@ -67,3 +67,12 @@ FROM (
       AND e.status IN {IN_PENDING}
     ORDER BY e.id LIMIT %(most)s
 ) x GROUP BY 1, 2
+
+-- name: overview_planned_sample
+-- The same of one day, from a part of its pages.
+SELECT floor(extract(epoch FROM e.scheduled_at - %(now)s) / 60)::int,
+    greatest(0, floor(extract(epoch FROM e.run_at - %(now)s) / 60))::int, count(*)
+FROM {executions} e TABLESAMPLE SYSTEM (%(percent)s) REPEATABLE (1)
+WHERE e.tenant_id = %(tenant)s AND e.status IN {IN_PENDING}
+  AND e.scheduled_at > %(now)s AND e.scheduled_at < %(now)s::timestamptz + interval '1 hour'
+GROUP BY 1, 2
