@@ -87,7 +87,7 @@ class LettersPage:
         return {
             "list" if name in ("letters", "groups") else name: render_to_string(
                 f"console/letters/_{name}.html", context
-            )
+            ).strip()
             for name in names
         }
 
