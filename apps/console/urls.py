@@ -6,12 +6,12 @@ from django.urls import path
 from apps.console import views
 from apps.console.dags import acts
 from apps.console.dags import views as dags
-from apps.console.tasks import acts as task_acts
-from apps.console.tasks import saving
-from apps.console.tasks import views as tasks
 from apps.console.letters import acts as letter_acts
 from apps.console.letters import views as letters
 from apps.console.overview import views as overview
+from apps.console.tasks import acts as task_acts
+from apps.console.tasks import saving
+from apps.console.tasks import views as tasks
 from apps.console.throttle import throttled
 
 _login = LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True)
