@@ -67,6 +67,7 @@ def test_it_waits_and_begins_when_one_has_ended(principal: Principal, schedules:
     second.refresh_from_db()
     assert (second.word, second.queued_since, executions(second)) == ("running", None, 1)
     assert second.run_at >= before
+    assert second.deadline_at is not None
     assert abs(second.deadline_at - second.run_at - timedelta(seconds=60)) < timedelta(milliseconds=1)
     assert schedules.begin_queued(EPOCH) == 0
 
