@@ -23,15 +23,31 @@ SCHEMES = ("http", "https")
 URL_CHARACTERS = 2048
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-_REFUSED = tuple(
-    IPv6Network(text)
+_REFUSED: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
     for text in (
+        "0.0.0.0/8",
+        "100.64.0.0/10",  # shared by providers' customers; 100.100.100.200 is a cloud's metadata
+        "168.63.129.16/32",  # public by its form, and Azure's own host of each machine
+        "192.0.0.0/24",  # for protocols; 192.0.0.192 is a cloud's metadata
+        "192.0.2.0/24",
+        "192.88.99.0/24",  # relays of 6to4
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "240.0.0.0/4",
         "64:ff9b:1::/48",  # NAT64 for local use
-        "2001::/32",  # Teredo: carries an IPv4 address in a form that is not worth decoding
+        "100::/64",
+        "100:0:0:1::/64",
+        "2001::/23",  # for protocols; Teredo carries an IPv4 address in a form that is not worth decoding
+        "2001:db8::/32",
+        "3fff::/20",
+        "5f00::/16",
         "fec0::/10",  # site-local, as it was before unique local addresses
         "::/96",  # IPv4-compatible
     )
 )
+"""Beside what Python's ipaddress knows, which differs from one release to the next."""
 _NUMERIC_LABEL = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE)
 
 
