@@ -2,8 +2,9 @@
 
 import json
 import os
-import pwd
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import psutil
 import pytest
 
 from apps.executions.states import Outcome
-from apps.worker.handlers.command_policy import CommandPolicy, NoCommandUser
+from apps.worker.handlers.command_policy import CommandPolicy
+from apps.worker.handlers.command_uids import DEFAULT_RANGES, NoCommandUser, TenantUids, mapped
 from apps.worker.runner import Assignment
+from chronoweb.runtime.config import Config, problems
 from tests.runner_tools import PYTHON, Watched, assignment, until, watched
 
 SECRETS = (
@@ -45,9 +48,12 @@ def status(runner: Watched) -> dict[str, str]:
 
 
 def test_it_has_no_rights_and_gains_none(status: dict[str, str]) -> None:
-    expected = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-    assert set(status["Uid"].split()) == {str(expected.pw_uid)}
-    assert set(status["Gid"].split()) == {str(expected.pw_gid)}
+    if os.geteuid() == 0:
+        (uid,) = set(status["Uid"].split())
+        assert set(status["Gid"].split()) == {uid}
+        assert any(int(uid) in numbers for numbers in DEFAULT_RANGES)
+    else:
+        assert set(status["Uid"].split()) == {str(os.geteuid())}
     assert status["NoNewPrivs"] == "1"
     assert status["CapEff"] == status["CapPrm"] == "0" * 16
     if os.geteuid() == 0:
@@ -65,7 +71,7 @@ while pid > 1:
                 seen[f"{pid} {name}"] = file.read(20000).decode("latin-1") if name == "environ" else "open"
         except OSError:
             continue
-print(json.dumps([dict(os.environ), seen if os.getuid() == 65534 else {}, os.listdir("/proc/self/fd")]))
+print(json.dumps([dict(os.environ), seen if os.getuid() >= 60000 else {}, os.listdir("/proc/self/fd")]))
 """
 
 
@@ -148,8 +154,88 @@ def test_a_user_who_is_missing_fails_it_for_good() -> None:
 
 
 def test_its_folder_is_its_own_and_goes_with_it(runner: Watched) -> None:
-    script = "umask 077; echo x > file; mkdir -p a/b; chmod 0 a; pwd; stat -c '%U %a' ."
-    where, owner = said(runner, command("/bin/sh", "-c", script)).splitlines()
-    expected = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-    assert owner == f"{expected} 700"
+    script = "umask 077; echo x > file; mkdir -p a/b; chmod 0 a; pwd; stat -c '%u %a' .; id -u"
+    where, owner, uid = said(runner, command("/bin/sh", "-c", script)).splitlines()
+    assert owner == f"{uid} 700"
     until(lambda: os.geteuid() != 0 or not Path(where).exists(), "its removal")
+
+
+# ---- tenants ------------------------------------------------------------------------------------------------------
+
+VICTIM = """
+import os, sys, time
+with open("private", "w") as file:
+    file.write("what is acme's")
+os.chmod("private", 0o644)
+with open(sys.argv[1] + "/victim.part", "w") as file:
+    file.write(f"{os.getpid()} {os.getcwd()}")
+os.rename(sys.argv[1] + "/victim.part", sys.argv[1] + "/victim")
+while not os.path.exists(sys.argv[1] + "/seen"):
+    time.sleep(0.02)
+print("alive")
+"""
+INTRUDER = """
+import json, os, signal, sys
+pid, home = open(sys.argv[1] + "/victim").read().split()
+def tried(act):
+    try:
+        return repr(act())
+    except OSError as problem:
+        return type(problem).__name__
+print(json.dumps([
+    tried(lambda: open(f"/proc/{pid}/environ").read()),
+    tried(lambda: open(home + "/private").read()),
+    tried(lambda: os.listdir(home)),
+    tried(lambda: os.kill(int(pid), signal.SIGKILL)),
+]))
+"""
+
+
+def test_tenants_cannot_reach_each_others_commands() -> None:
+    if os.geteuid() != 0:
+        assert CommandPolicy().tenant_uids() is None  # docs/containers.md says what that means
+        return
+    with tempfile.TemporaryDirectory() as meeting, watched(slots=4) as runner:
+        os.chmod(meeting, 0o777)  # noqa: S103 - two users meet here
+        victim = command(PYTHON, "-c", VICTIM, meeting)
+        runner.runner.submit([victim])
+        until(lambda: (Path(meeting) / "victim").exists(), "the victim's start")
+        intruder = replace(command(PYTHON, "-c", INTRUDER, meeting), tenant="beta")
+        assert set(json.loads(said(runner, intruder))) == {"PermissionError"}
+        # The same, of the same tenant, shows that it was not for something else that they were refused.
+        own = json.loads(said(runner, command(PYTHON, "-c", INTRUDER.replace("SIGKILL", "SIGCONT"), meeting)))
+        assert "CHRONOWEB_EXECUTION_ID" in own[0]
+        assert own[1:] == ['"what is acme\'s"', "['private']", "None"]
+        (Path(meeting) / "seen").touch()
+        end = runner.result_of(victim)
+        assert end.outcome is Outcome.SUCCEEDED, end.error
+
+
+def test_no_two_tenants_hold_a_number_and_one_keeps_its_own(tmp_path: Path) -> None:
+    numbers = "200000-200002"
+    one, other = TenantUids(numbers, tmp_path / "held"), TenantUids(numbers, tmp_path / "held")  # two workers
+    found = {tenant: one.take(tenant) for tenant in ("a", "b")}
+    assert other.take("a") == found["a"], "the same tenant may share its number between workers"
+    found["c"] = other.take("c")
+    assert sorted(found.values()) == [200000, 200001, 200002]
+    for worker in (one, other):
+        with pytest.raises(NoCommandUser, match="hold all 3") as refused:
+            worker.take("d")
+        assert refused.value.passing
+    one.release("a")
+    with pytest.raises(NoCommandUser):
+        one.take("d")
+    other.release("a")
+    assert one.take("d") == found["a"]
+
+
+def test_a_range_that_is_none_or_is_not_there_is_refused(tmp_path: Path) -> None:
+    for text in ("5-10", "9000-8000", "0-4294967295", "many"):
+        with pytest.raises(NoCommandUser, match="first-last"):
+            TenantUids(text, tmp_path / "held").take("a")
+        assert any("COMMAND_UIDS" in one for one in problems(Config(command_uids=text)))
+    assert problems(Config(command_uids="200000-265535")) == []
+    assert not mapped(range(2**32 - 1, 2**32 + 1), "uid")
+    (tmp_path / "open").mkdir(mode=0o755)
+    with pytest.raises(NoCommandUser, match="nobody else may enter"):
+        TenantUids("", tmp_path / "open").take("a")

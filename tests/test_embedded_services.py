@@ -110,12 +110,29 @@ def test_only_the_owner_reads_passwords(data_dir: Path) -> None:
         assert len(private) == 5
         for path in private:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-        for path in (data_dir / "logs", data_dir / "valkey", data_dir / "secrets"):
+        for path in (data_dir / "logs", data_dir / "valkey", data_dir / "secrets", data_dir / "postgresql"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
+        for path in (data_dir / "logs").iterdir():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+        assert not stat.S_IMODE(data_dir.stat().st_mode) & 0o066
         secrets = [path.read_text() for path in data_dir.glob("secrets/*")]
         arguments = [" ".join(process.cmdline()) for process in servers_of(data_dir)]
         assert not [line for line in arguments if any(secret in line for secret in secrets)]
     assert not (data_dir / "services.json").exists()
+
+
+def test_what_others_could_read_in_an_older_data_directory_is_closed(data_dir: Path) -> None:
+    data_dir.chmod(0o755)
+    for name in ("logs", "log-chunks", "kafka"):
+        (data_dir / name).mkdir(mode=0o755)
+    (data_dir / "logs" / "worker-1.log").touch(mode=0o644)
+    data = DataDirectory(data_dir)
+    data.acquire()
+    data.release()
+    assert stat.S_IMODE(data_dir.stat().st_mode) == (0o711 if os.geteuid() == 0 else 0o700)
+    for name in ("logs", "log-chunks", "kafka"):
+        assert stat.S_IMODE((data_dir / name).stat().st_mode) == 0o700
+    assert stat.S_IMODE((data_dir / "logs" / "worker-1.log").stat().st_mode) == 0o600
 
 
 def test_servers_listen_on_loopback_only_and_ask_for_a_password(data_dir: Path) -> None:

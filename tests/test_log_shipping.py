@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.core.files.base import ContentFile
 from django.core.files.storage import storages
 from django.test import override_settings
 
@@ -310,3 +312,20 @@ def test_objects_live_in_a_bucket_as_well(place: Place, bucket: dict[str, Any]) 
         assert objects.delete_days_before(day + 2) >= 1
         with pytest.raises(FileNotFoundError):
             objects.read(row["storage_name"], row["start"], row["length"])
+
+
+def test_nobody_else_reads_what_is_kept(tmp_path: Path) -> None:
+    """Commands of tasks run on the same machine, as other users."""
+    root = tmp_path / "chunks"
+    (root / "20260101").mkdir(parents=True)  # of an earlier version
+    for folder in (root, root / "20260101"):
+        folder.chmod(0o755)
+    kept = objects.DurableFiles(location=str(root))
+    kept.close_to_others()
+    kept.save("20260102/x.jsonl.gz", ContentFile(b"a line"))
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (root, *root.rglob("*"))}
+    assert modes == {"chunks": 0o700, "20260101": 0o700, "20260102": 0o700, "x.jsonl.gz": 0o600}
+    (root / "of-others").touch()
+    root.chmod(0o755)
+    kept.close_to_others()
+    assert stat.S_IMODE(root.stat().st_mode) == 0o755, "a folder that others use, too, is not ours to close"

@@ -35,6 +35,19 @@ FORBIDDEN = {
     "10.0.0.1": "10.0.0.1",
     "192.168.0.1.": "192.168.0.1",
     "[64:ff9b::7f00:1]": "127.0.0.1",
+    "192.0.0.192": "192.0.0.192",
+    "[::ffff:192.0.0.192]": "192.0.0.192",
+    "[64:ff9b::c000:c0]": "192.0.0.192",
+    "[2002:c000:c0::]": "192.0.0.192",
+    "192.0.0.9": "192.0.0.9",
+    "192.88.99.1": "192.88.99.1",
+    "168.63.129.16": "168.63.129.16",
+    "100.100.100.200": "100.100.100.200",
+    "[3fff::1]": "3fff::1",
+    "[2001:2::1]": "2001:2::1",
+    "[5f00::1]": "5f00::1",
+    "169.254.169.254。": "169.254.169.254",
+    "127。0.0｡1": "127.0.0.1",
     "①②⑦.⓪.⓪.①": "127.0.0.1",
 }
 """A host → the address that it leads to, which the refusal names."""
@@ -116,6 +129,30 @@ def test_images_come_from_public_registries(image: str, registry: str | None) ->
     assert validate_handler(handler, allowed_networks=["127.0.0.0/8", "::1/128", "169.254.0.0/16"])
 
 
+NO_NAMES = ("xn--", "a.xn--", "xn--a", "ex..ample", "x" * 64 + ".example", "☃.example", ".".join(["abcdefgh"] * 29))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("host", NO_NAMES)
+def test_what_cannot_be_a_hosts_name_is_not_saved(host: str) -> None:
+    refused = problem(make_api().post("/tasks", document(handler={"type": "webhook", "url": f"http://{host}/x"})), 422)
+    assert [error["pointer"] for error in refused["errors"]] == ["/handler/url"]
+    assert "is no name" in refused["errors"][0]["detail"]
+
+
+def test_names_in_every_script_and_form_pass() -> None:
+    asked: list[str] = []
+
+    def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return ["8.8.8.8"]
+
+    for host in ("Bücher.example", "my_service.example.", "xn--bcher-kva.example", "straße。example"):
+        validate_handler({"type": "webhook", "url": f"http://{host}/"}, resolve=resolve)
+    wanted = ["xn--bcher-kva.example", "my_service.example.", "xn--bcher-kva.example", "xn--strae-oqa.example"]
+    assert asked == wanted, "the name that the attempt will ask for"
+
+
 # ---- at connect ---------------------------------------------------------------------------------------------------
 
 
@@ -125,11 +162,15 @@ def test_an_attempt_is_refused_whatever_was_saved(strict: Watched, host: str) ->
     assert result.outcome is Outcome.FAILED
     assert result.error is not None
     assert result.error["permanent"] is True
-    if host.isascii():
-        assert result.error["type"] == "OutboundRefused"
-        assert SETTING in result.error["message"]
-    else:
-        assert result.error["type"] == "InvalidURL", "no name on the wire is spelt so"
+    assert result.error["type"] == "OutboundRefused"
+    assert SETTING in result.error["message"]
+
+
+@pytest.mark.parametrize("host", NO_NAMES)
+def test_what_was_saved_before_and_is_no_name_fails_for_good(strict: Watched, host: str) -> None:
+    [result] = strict.run(assignment({"type": "webhook", "url": f"http://{host}:9/", "headers": {}}))
+    assert result.error is not None
+    assert (result.error["type"], result.error["permanent"]) == ("OutboundRefused", True)
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "2130706433", "127.1"])

@@ -189,4 +189,5 @@ def _count_lost(batches: list[Batch], known: dict[Attempt, End]) -> None:
 
 
 def build(config: Config, addresses: Addresses, stop: Stop) -> LogShipper:
+    objects.close_to_others()
     return LogShipper(config, addresses, stop)

@@ -6,6 +6,7 @@ Names are random and never used twice: whoever wrote an object that the index do
 
 import os
 import secrets
+import stat
 import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -26,7 +27,28 @@ def storage() -> Storage:
 
 
 class DurableFiles(FileSystemStorage):
-    """Files that are on disk once they are saved: the index that names them outlives a power cut, too."""
+    """Files that are on disk once they are saved: the index that names them outlives a power cut, too.
+
+    They are for the user alone whom web processes and log shipper run as: commands of tasks run on the same machine.
+    """
+
+    def __init__(self, location: str | None = None) -> None:
+        super().__init__(location, file_permissions_mode=0o600, directory_permissions_mode=0o700)
+
+    def close_to_others(self) -> None:
+        """Take from others what earlier versions let them read, if there is anything.
+
+        The folder itself only if nothing else lies in it, and not what somebody else owns.
+        """
+        root = Path(self.location)
+        if not root.is_dir():
+            return
+        names = os.listdir(root)
+        days = [root / name for name in names if _day(name) is not None]
+        for folder in [root, *days] if len(days) == len(names) else days:
+            found = folder.lstat()
+            if found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode) and found.st_mode & 0o077:
+                folder.chmod(stat.S_IMODE(found.st_mode) & 0o700)
 
     def _save(self, name: str, content: ContentFile) -> str:
         saved: str = super()._save(name, content)  # type: ignore[misc] # the stubs do not know it
@@ -37,6 +59,13 @@ class DurableFiles(FileSystemStorage):
             finally:
                 os.close(descriptor)
         return saved
+
+
+def close_to_others() -> None:
+    """To be called by who writes, at its start."""
+    kept = storage()
+    if isinstance(kept, DurableFiles):
+        kept.close_to_others()
 
 
 def member(lines: bytes) -> bytes:

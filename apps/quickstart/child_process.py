@@ -1,11 +1,11 @@
 """Start a child that does not outlive this process; stop it by escalating signals."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os import getpid
 from pathlib import Path
 
 EXEC_WITH_PARENT = Path(__file__).with_name("exec_with_parent.py")
@@ -39,11 +39,11 @@ def spawn(
     from reaching it before its parent has decided the order in which things stop.
     """
     wrapper = [sys.executable, "-I", "-S", str(EXEC_WITH_PARENT)]
-    wrapper += ["--parent", str(getpid()), "--signal", str(int(death_signal))]
+    wrapper += ["--parent", str(os.getpid()), "--signal", str(int(death_signal))]
     if run_as is not None:
         wrapper += ["--uid", str(run_as.uid), "--gid", str(run_as.gid)]
     rotate(log_path)
-    with log_path.open("ab") as log:
+    with open(log_path, "ab", opener=_private) as log:
         return subprocess.Popen(
             [*wrapper, "--", *argv],
             env=dict(environment),
@@ -53,6 +53,10 @@ def spawn(
             stderr=log,
             start_new_session=True,
         )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def rotate(log_path: Path) -> None:

@@ -5,6 +5,9 @@ secrets/NAME     generated passwords, mode 0600
 ports.json       the ports of the last start, used again while they are free
 services.json    the addresses of the running services, mode 0600; gone after a clean stop
 logs/NAME.log    what each server printed
+log-chunks/      what tasks printed, as the log shipper keeps it
+
+Nobody else may read anything here: tasks' commands run on the same machine, as other users.
 """
 
 import fcntl
@@ -13,6 +16,7 @@ import os
 import random
 import secrets
 import socket
+import stat
 import threading
 import time
 from pathlib import Path
@@ -22,6 +26,7 @@ from apps.quickstart.errors import DataDirectoryInUse, EmbeddedServiceFailed
 
 # Below the range that Linux hands to outgoing connections, so that no client can take a port that was picked.
 PORTS = range(20_000, 32_000)
+PRIVATE_FOLDERS = ("logs", "log-chunks", "secrets", "valkey", "kafka")
 LOCK_PATIENCE_SECONDS = 0.5  # readers of services.json hold the lock for a moment
 
 
@@ -34,7 +39,7 @@ class DataDirectory:
 
     def acquire(self) -> None:
         """Create the folder if needed and hold its lock until `release` or this process's death."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        close_to_others(self.path)
         # The lock must not be inherited: a server that outlives its parent may not keep the folder locked.
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
@@ -105,6 +110,32 @@ class DataDirectory:
 
     def forget_addresses(self) -> None:
         (self.path / "services.json").unlink(missing_ok=True)
+
+
+def close_to_others(path: Path) -> None:
+    """Make the data folder if there is none, and take from other users what they could read or list in it.
+
+    Under root they may still pass through the folder itself, to names that they know: PostgreSQL, which then is
+    another user, has its cluster in it. What is not ours, or for everybody (as /tmp is), stays as it is.
+    """
+    passing = stat.S_IXGRP | stat.S_IXOTH if os.geteuid() == 0 else 0
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+        path.chmod(0o700 | passing)
+    _tighten(path, stat.S_IRWXU | passing)
+    for name in PRIVATE_FOLDERS:
+        if (path / name).is_dir():
+            _tighten(path / name, stat.S_IRWXU)
+    for file in (path / "logs").glob("*.log*"):
+        _tighten(file, stat.S_IRUSR | stat.S_IWUSR)
+
+
+def _tighten(path: Path, most: int) -> None:
+    found = path.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode) and not mode & stat.S_ISVTX and mode & ~most:
+        path.chmod(mode & most)
 
 
 def write_private(path: Path, text: str) -> None:

@@ -32,7 +32,7 @@ class KafkaBroker:
 
     def start(self, *, avoid_port: int | None = None) -> int:
         program = broker_program()
-        self._directory.mkdir(exist_ok=True)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
         stop_leftovers(self._directory, program="tansu", number=signal.SIGKILL)
         self._port = self._data.port(NAME, avoid=avoid_port)
         listener = f"tcp://{self.bootstrap_servers}"

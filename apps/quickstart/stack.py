@@ -10,6 +10,7 @@ from types import FrameType
 
 from apps.quickstart import backing, child_process, processes, web_process
 from apps.quickstart.credentials import credentials_path, ensure_keys, read_credentials
+from apps.quickstart.data_directory import close_to_others
 from apps.quickstart.services import EmbeddedServices
 from apps.quickstart.supervisor import Supervisor
 from apps.quickstart.terminal import Progress, log_to_file, shown, summary
@@ -49,6 +50,7 @@ class Stack:
             data_dir=self.data_dir, transport=self.transport, environment=self.environment
         )
         web_process.refuse_taken_port(self.port, self.clock)
+        close_to_others(self.data_dir)
         log_to_file(self.logs / "quickstart.log")
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGHUP, _interrupt)

@@ -23,7 +23,8 @@ class Progress:
 
 def log_to_file(path: Path) -> None:
     """Everything that this process logs goes to `path`; warnings are shown as well, in plain words."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
     whole = logging.FileHandler(path)
     whole.setFormatter(JsonFormatter())
     trouble = logging.StreamHandler(sys.stderr)

@@ -13,6 +13,7 @@ from chronoweb.runtime.errors import ConfigurationError
 
 PREFIX = "CHRONOWEB_"
 _REGION_URL = re.compile(r"[a-z0-9][a-z0-9-]{0,62}=https?://[^\s/?#]+(?:/[^\s?#]*)?", re.ASCII)
+_UID_RANGE = re.compile(r"(\d{1,10})-(\d{1,10})", re.ASCII)
 _WORDS = {
     "container_engine": ("auto", "podman", "docker", "none"),
     "container_pull": ("always", "missing", "never"),
@@ -70,7 +71,8 @@ class Config:
     worker_lease_seconds: float = _number(30, 1, 600, "a silent worker's work is taken away after this")
 
     # Commands and containers
-    command_user: str = _word("", "who commands run as when the worker is root, a name or number; empty: nobody")
+    command_user: str = _word("", "one user, by name or number, for the commands of all tenants; empty: see the next")
+    command_uids: str = _word("", "first-last: numbers of which each tenant's commands get one if the worker is root")
     command_root_allowed: int = _number(0, 0, 1, "1 lets commands of a root worker run as root")
     command_memory_mib: int = _number(16384, 16, 1048576, "largest address space of a command's process")
     command_file_size_mib: int = _number(10240, 1, 1048576, "largest file that a command may write")
@@ -192,6 +194,14 @@ def _parse(name: str, kind: Any, text: str) -> Any:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
+def uid_range(text: str) -> range | None:
+    """The numbers of first-last; None if they are none that users may have."""
+    found = _UID_RANGE.fullmatch(text)
+    if found is None or not 1000 <= int(found[1]) <= int(found[2]) < 2**32 - 2:
+        return None
+    return range(int(found[1]), int(found[2]) + 1)
+
+
 def problems(config: Config) -> list[str]:
     """What is out of range, one sentence each, naming the variable, its value and the legal range."""
     found = []
@@ -201,6 +211,8 @@ def problems(config: Config) -> list[str]:
         if low is not None and not low <= value <= high:
             found.append(f"{PREFIX}{spec.name.upper()}={value} is outside {low} to {high}")
     found += config.unknown_words
+    if config.command_uids and uid_range(config.command_uids) is None:
+        found.append(f"{PREFIX}COMMAND_UIDS={config.command_uids!r} is not first-last, numbers from 1000 to 4294967293")
     found += [
         f"{PREFIX}REGION_URLS: {word!r} is not a region and its URL, such as eu-west=https://eu.example.com"
         for word in config.region_urls

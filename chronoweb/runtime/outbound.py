@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from urllib.parse import SplitResult, urlsplit
 
+import idna
+
 from chronoweb.runtime.errors import ChronowebError, InvalidInput
 
 Address = IPv4Address | IPv6Address
@@ -21,17 +23,35 @@ Resolve = Callable[[str, int], Sequence[str]]
 SETTING = "CHRONOWEB_OUTBOUND_ALLOWED_NETWORKS"
 SCHEMES = ("http", "https")
 URL_CHARACTERS = 2048
+HOST_CHARACTERS = 253
+_SHOWN_CHARACTERS = 80
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-_REFUSED = tuple(
-    IPv6Network(text)
+_REFUSED: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
     for text in (
+        "0.0.0.0/8",
+        "100.64.0.0/10",  # shared by providers' customers; 100.100.100.200 is a cloud's metadata
+        "168.63.129.16/32",  # public by its form, and Azure's own host of each machine
+        "192.0.0.0/24",  # for protocols; 192.0.0.192 is a cloud's metadata
+        "192.0.2.0/24",
+        "192.88.99.0/24",  # relays of 6to4
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "240.0.0.0/4",
         "64:ff9b:1::/48",  # NAT64 for local use
-        "2001::/32",  # Teredo: carries an IPv4 address in a form that is not worth decoding
+        "100::/64",
+        "100:0:0:1::/64",
+        "2001::/23",  # for protocols; Teredo carries an IPv4 address in a form that is not worth decoding
+        "2001:db8::/32",
+        "3fff::/20",
+        "5f00::/16",
         "fec0::/10",  # site-local, as it was before unique local addresses
         "::/96",  # IPv4-compatible
     )
 )
+"""Beside what Python's ipaddress knows, which differs from one release to the next."""
 _NUMERIC_LABEL = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE)
 
 
@@ -80,22 +100,46 @@ def split_url(url: str) -> SplitResult:
     return parts
 
 
-def check_host(host: str) -> None:
-    """Refuse an absent host, and numbers that resolvers read as an address although they do not look like one.
+def check_host(host: str) -> str:
+    """The host as it goes on the wire: an address, or a name in ASCII (IDNA). Raises OutboundRefused.
 
-    2130706433, 0x7f.1 and 0177.0.0.1 all reach 127.0.0.1. Raises OutboundRefused.
+    Refused are an absent host, names that cannot be (empty or too long parts, broken punycode), and numbers that
+    resolvers read as an address although they do not look like one: 2130706433, 0x7f.1, 0177.0.0.1 and digits of
+    other scripts all reach 127.0.0.1.
     """
     if not host:
         raise OutboundRefused("the host is missing")
     if "%" in host:
         raise OutboundRefused(f"the host {host!r} contains a '%'")
     try:
-        ipaddress.ip_address(host)
+        return str(ipaddress.ip_address(host))
     except ValueError:
-        last = host.rstrip(".").rpartition(".")[2]
-        if _NUMERIC_LABEL.fullmatch(last) or ":" in host:
-            usual = "is neither a name nor an address in its usual form (such as 192.0.2.1)"
-            raise OutboundRefused(f"the host {host!r} {usual}{_read_as(host)}") from None
+        pass
+    name = _in_ascii(host)
+    last = name.rstrip(".").rpartition(".")[2]
+    if _NUMERIC_LABEL.fullmatch(last) or ":" in name:
+        usual = "is neither a name nor an address in its usual form (such as 192.0.2.1)"
+        raise OutboundRefused(f"the host {host!r} {usual}{_read_as(name)}")
+    return name
+
+
+def _in_ascii(host: str) -> str:
+    """A name as name servers know it. Raises OutboundRefused for what none can have."""
+    shown = host if len(host) <= _SHOWN_CHARACTERS else f"{host[:_SHOWN_CHARACTERS]}…"
+    try:
+        # What is ASCII already may have parts that IDNA forbids and networks have: my_service.
+        name = host.lower() if host.isascii() else idna.encode(host, uts46=True).decode()
+        for label in name.split("."):
+            if label.startswith("xn--"):
+                idna.ulabel(label)
+    except UnicodeError as problem:  # idna.IDNAError is one
+        raise OutboundRefused(f"the host {shown!r} is no name: {problem}") from None
+    labels = name.removesuffix(".").split(".")
+    if len(name.removesuffix(".")) > HOST_CHARACTERS or not all(1 <= len(label) <= 63 for label in labels):
+        raise OutboundRefused(
+            f"the host {shown!r} is no name: it has at most {HOST_CHARACTERS} characters, and 1 to 63 between two dots"
+        )
+    return name
 
 
 def _read_as(host: str) -> str:
@@ -121,7 +165,7 @@ def check_url(url: str, allowed_networks: Sequence[str], *, resolve: Resolve = s
     """
     try:
         parts = split_url(url)
-        host = parts.hostname or ""
+        host = check_host(parts.hostname or "")
         try:
             addresses = resolve(host, parts.port or (443 if parts.scheme == "https" else 80))
         except (OSError, UnicodeError):

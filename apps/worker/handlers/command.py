@@ -1,7 +1,7 @@
 """Commands: a program and its arguments, never a shell.
 
 A keeper stands between the zygote and the program: when that ends, times out, is cancelled, or when the worker
-dies, everything that it started ends, also what made a session of its own. It runs as an unprivileged user, within
+dies, everything that it started ends, also what made a session of its own. It runs as its tenant's own user, within
 limits, in a folder of its own that is removed afterwards, and finds nothing of the worker's environment.
 """
 
@@ -18,7 +18,8 @@ from apps.executions.secret_references import put_in
 from apps.executions.states import Outcome
 from apps.logs.attempt_log import AttemptLog
 from apps.worker.children.zygote_client import death_words
-from apps.worker.handlers.command_policy import CommandPolicy, NoCommandUser
+from apps.worker.handlers.command_policy import CommandPolicy
+from apps.worker.handlers.command_uids import NoCommandUser
 from apps.worker.handlers.programs import Program, Programs, Started
 from apps.worker.handlers.report import make_error, report_texts
 from apps.worker.jobs import Assignment, Report
@@ -36,18 +37,23 @@ class CommandStarter:
 
     def __init__(self, policy: CommandPolicy) -> None:
         self._policy = policy
+        self._uids = policy.tenant_uids()
         self._programs = Programs()
 
     async def run(self, assignment: Assignment, extra: dict[str, Any], log: AttemptLog | None = None) -> Report:
         """One attempt. Exit code 0 succeeds. Cancelled, it kills everything and leaves the output in `extra`."""
         try:
-            user = self._policy.user()
+            user = self._take_user(assignment)
         except NoCommandUser as problem:
-            return _not_started(str(problem), permanent=True)
+            return _not_started(str(problem), permanent=not problem.passing)
         directory = tempfile.mkdtemp(prefix="chronoweb-command-")
+        started = None
         try:
             if user is not None:
-                os.chown(directory, *user)
+                try:
+                    os.chown(directory, *user)
+                except OSError as problem:
+                    return _not_started(f"no folder of the user {user[0]} can be made: {problem}", permanent=False)
             started = self._programs.start(
                 Program(
                     argv=list(assignment.handler["argv"]),
@@ -71,7 +77,19 @@ class CommandStarter:
                 return _refused_report(assignment, started.refused)
             return _report(status, started)
         finally:
+            # What would not end keeps the tenant's number from others, as long as this worker lives.
+            if self._uids is not None and (started is None or started.ended.done()):
+                self._uids.release(assignment.tenant)
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    def _take_user(self, assignment: Assignment) -> tuple[int, int] | None:
+        if self._uids is None:
+            return self._policy.user()
+        try:
+            number = self._uids.take(assignment.tenant)
+        except OSError as problem:
+            raise NoCommandUser(f"no number for the tenant's commands can be held: {problem}", passing=True) from None
+        return number, number
 
     def close(self) -> None:
         """End the zygote; what it started is killed."""

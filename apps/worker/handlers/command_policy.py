@@ -7,27 +7,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apps.executions.command_limits import caps, effective
+from apps.worker.handlers.command_uids import NoCommandUser, TenantUids
 from chronoweb.runtime.config import Config
-from chronoweb.runtime.errors import ChronowebError
-
-DEFAULT_USER = "nobody"
-
-
-class NoCommandUser(ChronowebError):
-    """There is no user that commands may run as here."""
 
 
 @dataclass(frozen=True)
 class CommandPolicy:
-    """user_name: a name or number; empty: nobody if the worker is root, else the worker's own user."""
+    """user_name: a name or number, for all tenants; empty: the worker's own user, or, under root, one for each tenant.
+
+    uids: the numbers of the latter, first-last; empty: those of command_uids.DEFAULT_RANGES.
+    """
 
     user_name: str = ""
     root_allowed: bool = False
     caps: dict[str, int] = field(default_factory=lambda: caps(Config()))
+    uids: str = ""
 
     @classmethod
     def of(cls, config: Config) -> "CommandPolicy":
-        return cls(config.command_user, bool(config.command_root_allowed), caps(config))
+        return cls(config.command_user, bool(config.command_root_allowed), caps(config), config.command_uids)
 
     def limits(self, given: Mapping[str, Any], user: tuple[int, int] | None) -> dict[str, int]:
         """What holds for a command whose handler asks for `given`."""
@@ -36,10 +34,14 @@ class CommandPolicy:
             del found["processes"]  # the kernel counts all of the user's, and here that is the worker's own
         return found
 
+    def tenant_uids(self) -> TenantUids | None:
+        """What gives each tenant a number of its own; None: all have the user of `user`."""
+        return None if self.user_name or os.geteuid() != 0 else TenantUids(self.uids)
+
     def user(self) -> tuple[int, int] | None:
-        """(uid, gid) to change to; None: stay who the worker is. Raises NoCommandUser."""
+        """The (uid, gid) of all tenants' commands; None: stay who the worker is. Raises NoCommandUser."""
         worker = os.geteuid()
-        name = self.user_name or (DEFAULT_USER if worker == 0 else "")
+        name = self.user_name
         if not name:
             return None
         try:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+import idna
 
 from apps.executions.failure import FATE_UNKNOWN, FailureClass
 from apps.executions.secret_references import put_in, put_in_url, put_in_value, references
@@ -47,15 +48,19 @@ class WebhookCaller:
         journal = Journal(log, self._clock)
         try:
             response, body = await self._request(assignment, extra, journal)
-        except (OutboundRefused, httpx.HTTPError, httpx.InvalidURL) as problem:
+        except (OutboundRefused, httpx.HTTPError) as problem:
             journal.failed(problem)
             return self._no_answer(assignment, problem)
+        except (httpx.InvalidURL, idna.IDNAError) as problem:  # what httpx takes for no URL, and split_url did not
+            refused = OutboundRefused(f"this is no URL: {problem}")
+            journal.failed(refused)
+            return self._no_answer(assignment, refused)
         if response.is_success:
             return report_texts({"status": response.status_code}, {"body": body})
         return _failure(self._status_error(response, body))
 
     def _no_answer(self, assignment: Assignment, problem: Exception) -> Report:
-        if isinstance(problem, OutboundRefused | httpx.InvalidURL | httpx.UnsupportedProtocol):
+        if isinstance(problem, OutboundRefused | httpx.UnsupportedProtocol):
             return _failure(make_error(type(problem).__name__, str(problem), permanent=True))
         if isinstance(problem, httpx.TooManyRedirects):
             return _failure(make_error("TooManyRedirects", str(problem), permanent=True))
