@@ -110,7 +110,7 @@ def _planned(line: Line, entry: Entry, key: str, *, source: str, timezone: str, 
 def _user_notes(entry: Entry) -> Iterator[str]:
     if entry.user is not None:
         yield (
-            f"ran as {entry.user}; here commands run as the user that the workers are set to (CHRONOWEB_COMMAND_USER), "
+            f"ran as {entry.user}; here commands run as a user of the tenant's own (see CHRONOWEB_COMMAND_UIDS), "
             f"and the tag {USER_TAG}{entry.user} keeps who it was"
         )
 
