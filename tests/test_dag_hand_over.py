@@ -105,8 +105,17 @@ def test_nothing_is_left_for_the_preloader(runs: Runs) -> None:
     offer = Offer(runs.worker, [4, 4, 4], [], {run: Share(1, LEAST)})
     _, settled = finish_of_runs(runs.ledger.connection, ends, worker_id=runs.worker, offer=offer)
     assert (len(settled.begun), settled.released) == (1, 1)
-    assert len(settled.changed) == 2  # the feed hears of both
+    assert len(settled.changed) == 3  # the feed hears of both, and of the run
     assert runs.waiting(run) == ["c"]
+
+
+def test_the_end_of_a_run_wakes_the_preloader_only_while_another_of_its_dag_waits(runs: Runs) -> None:
+    made, other = (plan(runs.ledger, "a", []) for _ in range(2))
+    first, alone = runs.start(made), runs.start(other)
+    runs.start(made, queued=True)
+    for run, woken in ((first, 1), (alone, 0)):
+        _, settled = finish_of_runs(runs.ledger.connection, begun(runs, run), worker_id=runs.worker)
+        assert (settled.ended, settled.released) == ([run], woken)
 
 
 def test_of_a_fan_out_one_is_begun_and_the_others_are_everybodys(runs: Runs) -> None:
