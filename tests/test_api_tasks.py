@@ -1,6 +1,6 @@
 """Tasks over REST: the document round, who may do what, tenants apart, ETags, lists."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -140,6 +140,19 @@ def test_delete_pause_and_resume(api: Api) -> None:
     actions = list(AuditEntry.objects.filter(target_id=task["id"]).order_by("id").values_list("action", flat=True))
     assert actions == ["task.create", "task.pause", "task.resume", "task.delete"]
     assert AuditEntry.objects.filter(target_id=task["id"]).first().actor.startswith("key:cw_")  # type: ignore[union-attr]
+
+
+def test_next_fire_at_is_the_next_run_although_an_hour_is_made_ahead(api: Api) -> None:
+    made = created(api, schedule={"type": "interval", "every_seconds": 5})
+    materialise(Task.objects.get(id=made["id"]))
+    assert Task.objects.get(id=made["id"]).next_fire_at > now() + timedelta(minutes=50)  # type: ignore[operator]
+    url = f"/tasks/{made['id']}"
+    for shown in (api.get(url).json(), api.get("/tasks").json()["items"][0]):
+        assert (
+            now() - timedelta(seconds=1) < datetime.fromisoformat(shown["next_fire_at"]) < now() + timedelta(seconds=6)
+        )
+    assert api.post(f"{url}/pause", {}).json()["next_fire_at"] is None
+    assert api.post(f"{url}/resume", {}).json()["next_fire_at"] is not None
 
 
 @pytest.mark.parametrize("key", ["", "Bearer", "Bearer cw_wrong", "Bearer a b", "Basic YTpi", "Bearer \xe9", "cw_x"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from apps.definitions import services
@@ -67,7 +68,7 @@ def test_a_system_crontab_line_by_line(tenant: Tenant, tmp_path: Path, capsys: p
         "line 6: 17 *\t* * *\troot",
         "+ created: task 'crontab: run-parts cron.hourly'",
         "runs at minute 17 of every hour (UTC)",
-        "within ±120 s, to spread the load",
+        "no jitter: it starts at these times",
         "runs at 06:47 on Sunday (UTC)",
         "runs at 02:30 every day (Europe/Paris)",
         ":30 CE",
@@ -159,12 +160,31 @@ def test_lines_that_are_gone(tenant: Tenant, tmp_path: Path) -> None:
 
 def test_strict_timing(tenant: Tenant, tmp_path: Path) -> None:
     path = written(tmp_path, "0 3 * * * x\n")
-    run(tenant, path)
-    said = run(tenant, path, "--strict-timing")
+    said = run(tenant, path, "--no-strict-timing")
+    assert "within ±120 s, to spread the load" in said
+    said = run(tenant, path)
     assert "strict_timing: False → True" in said
     assert "no jitter: it starts at these times" in said
     (task,) = tasks_of(tenant).values()
     assert task.jitter_ms == 0
+
+
+def test_a_line_never_starts_before_its_time(api: Api, tenant: Tenant, tmp_path: Path) -> None:
+    """A midnight line on the day before would do the wrong day's work."""
+    text = "".join(f"0 0 * * * close-the-day {n}\n" for n in range(10))
+    run(tenant, written(tmp_path, text))
+    assert api.post("/import/crontab", {"text": text}).json()["counts"]["created"] == 10
+    found = Task.objects.filter(tenant__in=[tenant, api.tenant])
+    assert {task.jitter_ms for task in found} == {0}
+    assert len(found) == 20
+    loose = api.post("/import/crontab", {"text": text, "strict_timing": False}).json()
+    assert loose["counts"]["updated"] == 10
+
+
+def test_the_example_is_imported_whole(tenant: Tenant) -> None:
+    said = run(tenant, settings.BASE_DIR / "examples" / "crontab")
+    assert "created 6, updated 0, unchanged 0, refused 0" in said
+    assert "runs at 09:00 on Monday (America/New_York)" in said
 
 
 def test_files_that_cannot_be_read(tenant: Tenant, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 from apps.dispatcher.hand_overs import HandOvers
 from apps.dispatcher.retry_budget import RetryBudget
 from apps.dispatcher.tenant_limits import TenantLimits
-from apps.executions import ids, store
+from apps.executions import ids, store, usage
 from apps.executions.dags.completion import finish_of_runs
 from apps.executions.dags.handing_over import Offer, Share
 from apps.executions.dags.plan import FailurePolicy
+from apps.executions.quotas import Use
 from apps.executions.rows import Claimed, Finish, TenantLimit
 from apps.executions.states import Hold, Status
 from apps.worker.backlog import Backlog
@@ -104,8 +105,17 @@ def test_nothing_is_left_for_the_preloader(runs: Runs) -> None:
     offer = Offer(runs.worker, [4, 4, 4], [], {run: Share(1, LEAST)})
     _, settled = finish_of_runs(runs.ledger.connection, ends, worker_id=runs.worker, offer=offer)
     assert (len(settled.begun), settled.released) == (1, 1)
-    assert len(settled.changed) == 2  # the feed hears of both
+    assert len(settled.changed) == 3  # the feed hears of both, and of the run
     assert runs.waiting(run) == ["c"]
+
+
+def test_the_end_of_a_run_wakes_the_preloader_only_while_another_of_its_dag_waits(runs: Runs) -> None:
+    made, other = (plan(runs.ledger, "a", []) for _ in range(2))
+    first, alone = runs.start(made), runs.start(other)
+    runs.start(made, queued=True)
+    for run, woken in ((first, 1), (alone, 0)):
+        _, settled = finish_of_runs(runs.ledger.connection, begun(runs, run), worker_id=runs.worker)
+        assert (settled.ended, settled.released) == ([run], woken)
 
 
 def test_of_a_fan_out_one_is_begun_and_the_others_are_everybodys(runs: Runs) -> None:
@@ -250,6 +260,21 @@ def test_a_worker_that_is_the_tenants_own_hands_over(runs: Runs) -> None:
     _worker(runs, f"tenant_id = '{runs.ledger.tenant.hex()}'")
     run = runs.start(plan(runs.ledger, "ab", [("a", "b")]))
     assert len(hand(runs, run, begun(runs, run))) == 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "used", "count"),
+    [(None, 9_001, 0), (None, 9_000, 1), (1000, 8_001, 0), (1000, 8_000, 1)],
+    ids=["too little is left", "enough is left", "too little for its rate", "enough for its rate"],
+)
+def test_near_its_quota_a_tenants_work_is_dispatched_where_it_is_counted(
+    own_ledger: Ledger, rate: int | None, used: int, count: int
+) -> None:
+    runs = Runs(own_ledger, worker=own_ledger.register_worker())
+    _tenant(own_ledger, executions_per_hour=10_000, rate_limit_rps=rate)
+    usage.add(own_ledger.connection, {(own_ledger.tenant, int(Use.EXECUTIONS)): used})
+    run = runs.start(plan(own_ledger, "ab", [("a", "b")]))
+    assert len(hand(runs, run, begun(runs, run))) == count
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_it_waits_and_begins_when_one_has_ended(principal: Principal, schedules:
     assert (executions(first), executions(second)) == (1, 0)
     assert (first.deadline_at is None, second.deadline_at) == (False, None)  # its time does not run while it waits
     assert schedules.begin_queued(EPOCH) == 0
+    assert schedules.some_wait
     end(first)
     before = now()
     assert schedules.begin_queued(EPOCH) == 1
@@ -70,6 +71,7 @@ def test_it_waits_and_begins_when_one_has_ended(principal: Principal, schedules:
     assert second.deadline_at is not None
     assert abs(second.deadline_at - second.run_at - timedelta(seconds=60)) < timedelta(milliseconds=1)
     assert schedules.begin_queued(EPOCH) == 0
+    assert not schedules.some_wait
 
 
 def test_the_oldest_begins_first_and_nobody_overtakes(principal: Principal, schedules: DagSchedules) -> None:

@@ -9,6 +9,7 @@ import pytest
 from apps.definitions.models import Task
 from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import SKIPPED_ROWS, materialise_task, misfire_window
+from apps.definitions.scheduling import next_run
 from apps.executions import ids
 from apps.executions.states import Origin, Overlap, Status
 
@@ -126,3 +127,29 @@ def test_allow_all_needs_no_slot() -> None:
     task = task_of(MINUTELY, next_fire_at=NOW, overlap_policy="allow_all")
     made = materialise_task(task, now=NOW, horizon=NOW + HOUR, limit=1)
     assert made.executions[0].slot_key is None
+
+
+@pytest.mark.parametrize(
+    ("schedule", "stored", "expected"),
+    [
+        (MINUTELY, NOW + timedelta(minutes=63), NOW + timedelta(minutes=1)),
+        (MINUTELY, NOW - HOUR, NOW + timedelta(minutes=1)),
+        ({**MINUTELY, "end_at": "2026-03-10T12:03:00Z"}, None, NOW + timedelta(minutes=1)),
+        (
+            {"type": "cron", "expression": "0 0 29 2 *"},
+            datetime(2028, 2, 29, tzinfo=UTC),
+            datetime(2028, 2, 29, tzinfo=UTC),
+        ),
+        ({"type": "one_shot", "run_at": "2026-03-10T12:30:00Z"}, None, NOW + HOUR / 2),
+        ({"type": "one_shot", "run_at": "2026-03-10T11:30:00Z"}, None, None),
+        ({"type": "manual"}, None, None),
+    ],
+    ids=["made ahead", "behind", "the last are made", "far off", "one-shot, made", "one-shot, past", "manual"],
+)
+def test_the_next_run_is_the_next_occurrence_whether_it_is_made_or_not(
+    schedule: dict[str, Any], stored: datetime | None, expected: datetime | None
+) -> None:
+    task = task_of(schedule, next_fire_at=stored)
+    assert next_run(task, now=NOW) == expected
+    task.paused_at = NOW
+    assert next_run(task, now=NOW) is None

@@ -18,6 +18,7 @@ import psycopg
 import pytest
 
 from apps.quickstart import backing
+from apps.quickstart.processes import child_environment
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ConfigurationError
 from tests.quickstart_tools import ROOT, Started, bare_environment, command
@@ -254,3 +255,14 @@ def test_given_services_are_used(tmp_path: Path) -> None:
 def test_without_any_address_services_are_embedded(tmp_path: Path) -> None:
     services, _ = backing.choose(data_dir=tmp_path, transport=None, environment={})
     assert isinstance(services, EmbeddedServices)
+
+
+def test_the_processes_keep_a_projects_own_settings_and_modules(tmp_path: Path) -> None:
+    """Else workers do not know the functions of a Django project that uses them."""
+    addresses = ServiceAddresses("postgres://x/y", "redis://x", None)
+    own = {"DJANGO_SETTINGS_MODULE": "tests.shop.settings", "PYTHONPATH": "/srv/shop"}
+    made = child_environment(own, addresses, data_dir=tmp_path)
+    assert made["DJANGO_SETTINGS_MODULE"] == "tests.shop.settings"
+    assert made["PYTHONPATH"] == f"{ROOT}{os.pathsep}/srv/shop"
+    bare = child_environment({}, addresses, data_dir=tmp_path)
+    assert (bare["DJANGO_SETTINGS_MODULE"], bare["PYTHONPATH"]) == ("chronoweb.settings", str(ROOT))

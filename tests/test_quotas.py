@@ -11,7 +11,7 @@ from apps.executions import ids, store, usage
 from apps.executions.quotas import UNITS, Use
 from apps.executions.rows import Dispatched
 from apps.executions.states import Hold, Status
-from tests.stack import Ledger
+from tests.stack import EPOCH, Ledger, all_shards
 from tests.waiting import busy
 
 
@@ -124,8 +124,8 @@ def test_a_paused_task_stays_paused_behind_a_quota(ledger: Ledger) -> None:
 # ---- as a dispatcher sees it ----------------------------------------------------------------------------------------
 
 
-def sent(tenant: bytes, *, again: bool = False) -> Dispatched:
-    return Dispatched(ids.new_id(0), 1, Status.DISPATCHED, 1, 1, tenant, None, None, 0, again=again)
+def sent(tenant: bytes, *, first: bool = True) -> Dispatched:
+    return Dispatched(ids.new_id(0), 1, Status.DISPATCHED, 1, 1, tenant, None, None, 0, first=first)
 
 
 def look(tenancy: Tenancy, ledger: Ledger, now: float) -> None:
@@ -137,7 +137,7 @@ def test_a_dispatcher_sends_as_many_as_the_hour_has_and_no_more(own_ledger: Ledg
     tenancy, tenant = Tenancy(), own_ledger.tenant
     look(tenancy, own_ledger, 0.0)
     assert tenancy.limits.most(tenant.hex(), 0, 1) == 5
-    tenancy.spend([sent(tenant), sent(tenant), sent(tenant, again=True)])
+    tenancy.spend([sent(tenant), sent(tenant), sent(tenant, first=False)])
     assert tenancy.limits.most(tenant.hex(), 0, 1) == 3
     look(tenancy, own_ledger, 0.1)
     assert quotas(own_ledger)[Use.EXECUTIONS].used == 2
@@ -153,6 +153,37 @@ def test_a_dispatcher_sends_as_many_as_the_hour_has_and_no_more(own_ledger: Ledg
     assert held(own_ledger) == []
     look(tenancy, own_ledger, 0.4)
     assert tenancy.limits.most(tenant.hex(), 0, 1) == 2
+
+
+def test_an_execution_counts_when_it_is_dispatched_first_and_never_again(own_ledger: Ledger) -> None:
+    """Not as a retry, and not when a lost worker held it, whether it had begun or not."""
+    own_ledger.lead()
+    limit(own_ledger, executions_per_hour=100)
+    [begun] = own_ledger.add()
+    [unclaimed] = own_ledger.add()
+    tenancy = Tenancy()
+    look(tenancy, own_ledger, 0.0)
+
+    def dispatch(*wanted: bytes) -> None:
+        answered = store.dispatch(
+            own_ledger.connection, sorted(wanted), [1] * len(wanted), window_ms=250, held=all_shards(EPOCH)
+        )
+        assert {row.status for row in answered} == {Status.DISPATCHED}
+        tenancy.spend(answered)
+
+    dispatch(begun, unclaimed)
+    for _ in range(2):
+        store.claim(own_ledger.connection, [begun], [own_ledger.token(begun)], worker_id=1)
+        held = [(identity, own_ledger.token(identity)) for identity in (begun, unclaimed)]
+        assert len(store.reclaim(own_ledger.connection, held, reason="lost", actor="watchdog")) == 2
+        dispatch(begun, unclaimed)
+    [retry] = own_ledger.add(attempt=1)
+    query = "UPDATE executions SET token = %s, dispatched_at = now() WHERE id = encode(%s, 'hex')::uuid"
+    own_ledger.connection.execute(query, (EPOCH << 32, retry))
+    dispatch(retry)
+    assert tenancy.limits.most(own_ledger.tenant.hex(), 0, 1) == 98
+    look(tenancy, own_ledger, 0.1)
+    assert quotas(own_ledger)[Use.EXECUTIONS].used == 2
 
 
 def test_a_quota_that_is_lowered_below_what_was_used_holds_at_the_next_look(own_ledger: Ledger) -> None:

@@ -101,7 +101,7 @@ def test_half_the_shards_get_half_the_rate() -> None:
 
 def test_an_hour_has_so_many_executions_and_retries_are_none() -> None:
     made = limits(TenantLimit(A, 1, None, None, 10), of_hour={A: 7})
-    made.spend([sent(A), sent(A)._replace(again=True)])
+    made.spend([sent(A), sent(A)._replace(first=False)])
     assert over_all(made, A, 16) == 2
     made.held = frozenset({A.hex()})
     made.count({}, {A: 10}, now=0.1, share=1.0)

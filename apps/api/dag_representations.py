@@ -8,8 +8,10 @@ from apps.definitions.confidential import masked_dag
 from apps.definitions.dags import differences as comparing
 from apps.definitions.dags.versions import document_of
 from apps.definitions.models import Backfill, Dag
+from apps.definitions.scheduling import next_run
 from apps.executions.models import DagVersion
 from apps.tenants.models import Role
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 
 def dag(row: Dag, *, role: Role) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def _standing(row: Dag) -> dict[str, Any]:
         "version": row.version,
         "paused_at": moment(row.paused_at),
         "paused_note": row.paused_note,
-        "next_fire_at": moment(row.next_fire_at),
+        "next_fire_at": moment(next_run(row, now=SYSTEM_CLOCK.now())),
         "waiting_since": moment(row.waiting_since),
         "created_at": moment(row.created_at),
         "updated_at": moment(row.updated_at),

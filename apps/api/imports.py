@@ -16,6 +16,7 @@ from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 FORMS = ("auto", USER, SYSTEM)
 _FLAGS = ("dry_run", "strict_timing", "prune")
+_UNLESS_FALSE = ("strict_timing",)
 _FIELDS = ("text", "timezone", "source", "form", *_FLAGS)
 _TEXTS = {"timezone": "UTC", "source": "crontab", "form": "auto"}
 TEXT_BYTES = 1_000_000
@@ -57,7 +58,7 @@ def _wanted(body: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(wanted[name], str):
             errors.append(InvalidInput(f"/{name}", wanted[name], "is not a string", "text"))
     for name in _FLAGS:
-        wanted[name] = False if body.get(name) is None else body[name]
+        wanted[name] = name in _UNLESS_FALSE if body.get(name) is None else body[name]
         if not isinstance(wanted[name], bool):
             errors.append(InvalidInput(f"/{name}", wanted[name], "must be true or false", "true, false"))
     if isinstance(wanted["form"], str) and wanted["form"] not in FORMS:

@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.definitions.confidential import masked_handler
 from apps.definitions.models import Task
+from apps.definitions.scheduling import next_run
 from apps.definitions.versions import document_of
 from apps.executions import concurrency, selectors
 from apps.executions.circuit_services import circuit_of
@@ -34,7 +35,7 @@ def task(row: Task, *, role: Role) -> dict[str, Any]:
         "version": row.version,
         "paused_at": moment(row.paused_at),
         "paused_note": row.paused_note,
-        "next_fire_at": moment(row.next_fire_at),
+        "next_fire_at": moment(next_run(row, now=SYSTEM_CLOCK.now())),
         "created_at": moment(row.created_at),
         "updated_at": moment(row.updated_at),
     }

@@ -1,9 +1,9 @@
-"""What a task's schedule means for the task's own columns: its first occurrence and its jitter. Pure."""
+"""What a task's schedule means for the task's own columns: first occurrence, jitter; and its next run. Pure."""
 
 from datetime import datetime, timedelta
 
 from apps.definitions.models import Dag, Task
-from apps.definitions.occurrences import Schedule, jitter_offset, next_occurrence, smallest_gap
+from apps.definitions.occurrences import Schedule, jitter_offset, next_occurrence, occurrences, smallest_gap
 from chronoweb.runtime.config import config
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -14,6 +14,24 @@ def first_fire_at(schedule: Schedule, *, after: datetime) -> datetime | None:
     if schedule.type == "one_shot":
         return schedule.run_at
     return next_occurrence(schedule, after=after)
+
+
+def next_run(row: Task | Dag, *, now: datetime) -> datetime | None:
+    """The next occurrence after `now` as people look at it, whether it is an execution already or not.
+
+    None: paused, deleted, or nothing follows. Only what may have been made ahead is searched: behind that the row's
+    next_fire_at is the next.
+    """
+    if row.paused_at is not None or row.deleted_at is not None:
+        return None
+    schedule, stored = Schedule.parse(row.schedule), row.next_fire_at
+    if stored is not None and stored <= now:
+        # A one-shot that has just passed runs at once.
+        return next_occurrence(schedule, after=now) or stored
+    ahead = config().lookahead_minutes * 60 + config().materialise_margin_seconds
+    made_until = now + timedelta(seconds=ahead)
+    before = made_until if stored is None else min(stored, made_until)
+    return next(occurrences(schedule, after=now, before=before), stored)
 
 
 def jitter_ms(task: Task | Dag, schedule: Schedule) -> int:

@@ -47,10 +47,10 @@ class Tenancy:
     _all_at: float = float("-inf")
 
     def spend(self, sent: Iterable[Dispatched]) -> None:
-        """Count what was dispatched. A retry is no further execution."""
+        """Count what was dispatched. A retry, or what a lost worker held, is no further execution."""
         rows = list(sent)
         self.limits.spend(rows)
-        self._meter.dispatched(row.tenant_id for row in rows if not row.again)
+        self._meter.dispatched(row.tenant_id for row in rows if row.first)
 
     def look(self, ledger: psycopg.Connection, *, share: float, first: bool, now: float) -> None:
         """share: the part of the shards held here; first: whether this dispatcher sees to what one must see to."""

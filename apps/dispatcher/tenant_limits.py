@@ -109,7 +109,7 @@ class TenantLimits:
                 budget.concurrent -= 1
             if budget.tokens is not None:
                 budget.tokens -= 1
-            if budget.hour is not None and not row.again:
+            if budget.hour is not None and row.first:
                 budget.hour -= 1
 
     def over_rate(self) -> dict[str, int]:

@@ -56,7 +56,8 @@ class Dispatched(NamedTuple):
 
     waits_for: the key whose places are taken, where it waits for one; displaces: whether others must make room for it.
     again: whether it is a retry of what failed. left_over: the concurrency key whose place it took for nothing, since
-    another dispatcher was faster with its overlap slot.
+    another dispatcher was faster with its overlap slot. first: whether it is dispatched for the first time; no retry,
+    replay, or what was taken from a lost worker, is: quotas count executions.
     """
 
     id: bytes
@@ -71,6 +72,7 @@ class Dispatched(NamedTuple):
     hold: int = 0
     again: bool = False
     left_over: str | None = None
+    first: bool = True
 
 
 class RetryRoom(NamedTuple):

@@ -160,8 +160,11 @@ class Preloader:
         return did, more
 
     def _begin(self, epoch: int, everywhere: bool) -> int:
-        """Runs of DAGs that are due, and what backfills have room for; looked for each second, and while some are."""
-        begun = self._dag_schedules.begin_queued(epoch) if everywhere else 0
+        """Runs of DAGs that are due, and what backfills have room for; looked for each second, and while some are.
+
+        While runs wait for others of their DAG each wake-up may be the end of one of those.
+        """
+        begun = self._dag_schedules.begin_queued(epoch) if everywhere or self._dag_schedules.some_wait else 0
         if everywhere or self._dags_started:
             self._dags_started = self._dag_schedules.start_due(epoch)
             begun += self._dags_started

@@ -53,6 +53,8 @@ class DagSchedules:
     config: Config
     role: str
     clock: Clock = SYSTEM_CLOCK
+    some_wait: bool = False
+    """Whether runs waited in the queue when it was looked at last."""
     _aside: dict[UUID, float] = field(default_factory=dict)
 
     def start_due(self, epoch: int) -> int:
@@ -68,10 +70,13 @@ class DagSchedules:
 
     def begin_queued(self, epoch: int) -> int:
         """Let runs begin that waited until fewer of their DAG were active; returns how many. Raises LeadershipLost."""
-        begun = 0
-        for identity in dags_that_wait(postgres.raw(django_connection), limit=_DAGS_A_PASS):
-            begun += self._begin_queued(identity, epoch)
-        return begun
+        waiting = dags_that_wait(postgres.raw(django_connection), limit=_DAGS_A_PASS)
+        self.some_wait = bool(waiting)
+        if not waiting:
+            return 0
+        limits = Dag.objects.filter(id__in=list(waiting)).values_list("id", "max_active_runs")
+        free = [dag for dag, most in limits if most is None or waiting[dag] < most]
+        return sum(self._begin_queued(dag, epoch) for dag in free)
 
     @transaction.atomic
     def _begin_queued(self, identity: UUID, epoch: int) -> int:

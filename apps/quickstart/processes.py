@@ -1,5 +1,6 @@
 """The processes of one chronoweb on one machine: their programs, their environment, their logs."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -28,7 +29,10 @@ DEFAULTS = {
 
 
 def child_environment(environment: Mapping[str, str], addresses: ServiceAddresses, *, data_dir: Path) -> dict[str, str]:
-    """Ours, with the services' addresses; a direct address that belongs to another database is not passed on."""
+    """Ours, with the services' addresses; a direct address that belongs to another database is not passed on.
+
+    A project's own settings and modules stay: workers import its functions by them.
+    """
     variables = {**DEFAULTS, **environment, **addresses.environment()}
     if environment.get("DATABASE_URL") and environment.get("DATABASE_DIRECT_URL"):
         variables["DATABASE_DIRECT_URL"] = environment["DATABASE_DIRECT_URL"]
@@ -36,8 +40,8 @@ def child_environment(environment: Mapping[str, str], addresses: ServiceAddresse
         **variables,
         "KAFKA_BOOTSTRAP_SERVERS": addresses.kafka_bootstrap_servers or "",
         "CHRONOWEB_DATA_DIR": str(data_dir),
-        "DJANGO_SETTINGS_MODULE": "chronoweb.settings",
-        "PYTHONPATH": str(settings.BASE_DIR),
+        "DJANGO_SETTINGS_MODULE": environment.get("DJANGO_SETTINGS_MODULE") or "chronoweb.settings",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(settings.BASE_DIR), environment.get("PYTHONPATH")))),
         "PYTHONUNBUFFERED": "1",
     }
 

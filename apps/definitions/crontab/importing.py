@@ -91,15 +91,16 @@ def import_crontab(
     crontab: Crontab,
     source: str,
     timezone: str,
-    strict_timing: bool = False,
+    strict_timing: bool = True,
     prune: bool = False,
     dry_run: bool = False,
 ) -> Import:
     """Make the tenant's tasks of this source what the crontab says.
 
-    source: what the file is known by, with the tenant. timezone: of lines that no CRON_TZ speaks for. prune: delete
-    tasks whose lines are gone. dry_run: write nothing and say what would be. Entries that cannot be tasks are refused
-    one by one. Raises InvalidInput for an unknown zone.
+    source: what the file is known by, with the tenant. timezone: of lines that no CRON_TZ speaks for. strict_timing: as
+    cron, which never starts a line before its time; without it jitter may. prune: delete tasks whose lines are gone.
+    dry_run: write nothing and say what would be. Entries that cannot be tasks are refused one by one.
+    Raises InvalidInput for an unknown zone.
     """
     zone(timezone)
     _check_source(source)

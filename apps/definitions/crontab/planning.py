@@ -53,7 +53,7 @@ def source_tag(source: str) -> str:
     return f"{SOURCE_TAG}{source}"
 
 
-def plan(crontab: Crontab, *, source: str, timezone: str, strict_timing: bool = False) -> Iterator[Planned | Unplanned]:
+def plan(crontab: Crontab, *, source: str, timezone: str, strict_timing: bool = True) -> Iterator[Planned | Unplanned]:
     """Each entry, in order. timezone: where no CRON_TZ above it names another."""
     seen: Counter[tuple[str | None, str, str | None]] = Counter()
     for line in crontab.lines:

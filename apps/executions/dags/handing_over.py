@@ -21,6 +21,10 @@ _CANDIDATES_EACH = 8
 _PARTS_OF_RATE = 4
 """So small a part of a tenant's rate may one worker hand over: dispatchers, which charge it, hear of it later."""
 
+_RESERVE = 1_000
+"""What must be left of a tenant's executions of the hour: what workers begin in the two seconds until all know of it,
+at a rate of 500 a second and with as many workers as a rate has parts. More of either keeps more."""
+
 
 class Share(NamedTuple):
     """What a run may have of an offer: how many children, and the least token of each.
@@ -62,6 +66,7 @@ def hand_over(connection: psycopg.Connection, offer: Offer, made: Sequence[tuple
         "most": int8s([share.most for share in shares]),
         "recent": int8s([share.recent for share in shares]),
         "parts": _PARTS_OF_RATE,
+        "reserve": _RESERVE,
         "worker": offer.worker_id,
         "labels": list(offer.labels),
         "rooms": list(offer.rooms),

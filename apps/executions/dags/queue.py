@@ -12,10 +12,10 @@ from apps.executions.store.dags import RunStore
 from apps.executions.store.statements import fetch_ids, named_sql
 
 
-def dags_that_wait(connection: psycopg.Connection, *, limit: int) -> list[UUID]:
-    """DAGs that have such runs."""
+def dags_that_wait(connection: psycopg.Connection, *, limit: int) -> dict[UUID, int]:
+    """DAGs that have such runs → how many of each have begun and not ended."""
     found = connection.cursor(binary=True).execute(named_sql("dags_with_queued_runs"), {"limit": limit})
-    return [UUID(bytes=row[0]) for row in found]
+    return {UUID(bytes=dag): begun for dag, begun in found}
 
 
 def begin_queued(connection: psycopg.Connection, *, dag_id: UUID, most: int) -> Outcome:

@@ -138,7 +138,7 @@ def write(store: RunStore, work: Propagation, outcome: Outcome) -> list[bytes]:
     runs = [node.run for node in work.released for _ in range(node.items or 1)]
     outcome.changed += [(work.runs[run].tenant_id, one) for run, one in zip(runs, made, strict=True)]
     outcome.made += zip(runs, made, strict=True)
-    outcome.released += len(made)
+    outcome.released += len(made) + store.is_awaited
     return over
 
 

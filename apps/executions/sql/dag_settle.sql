@@ -164,7 +164,8 @@ JOIN {run_nodes} n ON n.run_id = v.run AND n.node = v.node
 CROSS JOIN generate_series(0, v.count - 1) i
 
 -- name: end_runs
--- Runs of which every node is final end as their nodes did, or as whoever stopped them said.
+-- Runs of which every node is final end as their nodes did, or as whoever stopped them said; and whether others of their
+-- DAG wait to begin.
 UPDATE {dag_runs} r SET
     status = coalesce(r.ending, CASE
         WHEN NOT n.bad THEN {RUN_SUCCEEDED}
@@ -177,7 +178,7 @@ FROM (
     FROM {run_nodes} m WHERE m.run_id = ANY(%(runs)s) GROUP BY m.run_id
 ) n
 WHERE r.id = n.run_id AND r.open_nodes = 0 AND r.status = {RUN_RUNNING}
-RETURNING r.id
+RETURNING r.id, EXISTS (SELECT 1 FROM dag_runs q WHERE q.dag_id = r.dag_id AND q.queued_since IS NOT NULL)
 
 -- name: stop_runs
 -- Nothing more of these runs begins; they end as `ending` once what runs has stopped.

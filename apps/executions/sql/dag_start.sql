@@ -38,7 +38,10 @@ SELECT count(*) FILTER (WHERE queued_since IS NULL), count(queued_since)
 FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}
 
 -- name: dags_with_queued_runs
-SELECT DISTINCT dag_id FROM dag_runs WHERE queued_since IS NOT NULL LIMIT %(limit)s
+-- DAGs of which runs wait to begin, and how many of each have begun and not ended.
+SELECT q.dag_id, (
+    SELECT count(*) FROM dag_runs r WHERE r.dag_id = q.dag_id AND r.status = {RUN_RUNNING} AND r.queued_since IS NULL)
+FROM (SELECT DISTINCT dag_id FROM dag_runs WHERE queued_since IS NOT NULL LIMIT %(limit)s) q
 
 -- name: queued_runs
 -- The oldest runs of a DAG that wait to begin.

@@ -162,7 +162,7 @@ WITH g AS MATERIALIZED (
     FROM d
     WHERE e.scheduled_at = d.scheduled_at AND e.id = d.id AND d.target IS NOT NULL
     RETURNING e.id, e.scheduled_at, e.run_at, e.token, e.status, e.hold, e.worker_id, e.class, e.tenant_id,
-        e.task_id, e.slot_key, e.concurrency_key, d.again, d.circuit_id, d.rival, d.places,
+        e.task_id, e.slot_key, e.concurrency_key, d.again, NOT d.admitted AS first, d.circuit_id, d.rival, d.places,
         CASE e.hold WHEN {HOLD_OVERLAP} THEN e.slot_key WHEN {HOLD_CONCURRENCY} THEN e.concurrency_key END AS waits_for,
         CASE e.hold WHEN {HOLD_OVERLAP} THEN d.overlap = {OVERLAP_CANCEL_OTHER}
                     WHEN {HOLD_CONCURRENCY} THEN d.when_full = 'cancel_oldest' END AS displaces,
@@ -201,7 +201,7 @@ WITH g AS MATERIALIZED (
     FROM u WHERE status IN ({SKIPPED}, {CANCELLED}, {DEAD_LETTER})
 )
 SELECT id, token, status, worker_id, class, tenant_id, waits_for, displaces,
-    (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us, hold, again, left_over
+    (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us, hold, again, left_over, first
 FROM u
 
 -- name: still_preloaded

@@ -2,8 +2,9 @@
 -- Of executions that this transaction has made, begin some on the worker that ended the one before: what a dispatch and
 -- a claim would have written. Only where nobody can forbid it: the worker is believed, no hold, no circuit that is not
 -- closed, no slot or key, no label it lacks, no worker kept for the tenant. As many ended as begin, so what the tenant
--- has at once does not grow; of its rate a worker takes a part. All others wait for the preloader. f judges; n lets each
--- run have as many as it has ended, the most urgent first; t keeps within the rooms.
+-- has at once does not grow; of its rate a worker takes a part, and near its hour's quota dispatchers alone count. All
+-- others wait for the preloader. f judges; n lets each run have as many as it has ended, the most urgent first; t keeps
+-- within the rooms.
 WITH c AS MATERIALIZED (
     SELECT tenant_id, key FROM circuit_breakers WHERE slow_start_until > clock_timestamp()
 ), f AS (
@@ -21,7 +22,12 @@ WITH c AS MATERIALIZED (
                     WHERE h.target_id IN (e.task_id, e.tenant_id, '00000000-0000-0000-0000-000000000000'))
                 AND NOT EXISTS (
                     SELECT 1 FROM tenants t WHERE t.id = e.tenant_id
-                    AND v.recent >= t.rate_limit_rps / %(parts)s)
+                    AND (v.recent >= t.rate_limit_rps / %(parts)s
+                        OR CASE WHEN t.executions_per_hour IS NOT NULL THEN t.executions_per_hour - coalesce(
+                            (SELECT u.used FROM tenant_usage u WHERE u.tenant_id = t.id
+                             AND u.kind = {USE_EXECUTIONS} AND u.window_start = {THIS_HOUR}), 0) < %(reserve)s * greatest(
+                            1, (SELECT count(*) FROM workers WHERE state = 'active') / %(parts)s::float8)
+                            * greatest(1, t.rate_limit_rps / 500.0) END))
                 AND NOT EXISTS (
                     SELECT 1 FROM c WHERE c.tenant_id = e.tenant_id
                     AND c.key = (SELECT tv.circuit_key FROM task_versions tv WHERE tv.id = e.task_version_id))

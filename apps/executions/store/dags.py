@@ -21,6 +21,8 @@ class RunStore:
     def __init__(self, connection: psycopg.Connection, day: int) -> None:
         self._connection = connection
         self._day = day
+        self.is_awaited = False
+        """Whether a run has ended here for which others of its DAG wait."""
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """What a query of one day answers, uuids as bytes."""
@@ -107,7 +109,9 @@ class RunStore:
         return self.write([], [], [], closed)[1]
 
     def _end(self, over: Sequence[bytes]) -> list[bytes]:
-        return [row[0] for row in self.rows("end_runs", {"runs": uuids(over)})] if over else []
+        ended = self.rows("end_runs", {"runs": uuids(over)}) if over else []
+        self.is_awaited = self.is_awaited or any(awaited for _, awaited in ended)
+        return [run for run, _ in ended]
 
     def stop(self, runs: Iterable[bytes], *, ending: RunStatus) -> list[bytes]:
         """Let nothing more of these runs begin; returns those that were not stopped before."""

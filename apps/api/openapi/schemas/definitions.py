@@ -18,7 +18,11 @@ STANDING: dict[str, Shape] = {
     "version": {"type": "integer", "minimum": 1},
     "paused_at": or_null(MOMENT),
     "paused_note": {"type": "string"},
-    "next_fire_at": or_null(MOMENT),
+    "next_fire_at": {
+        **or_null(MOMENT),
+        "description": "the next occurrence of its schedule after now, before jitter; null while it is paused or "
+        "nothing follows",
+    },
     "created_at": MOMENT,
     "updated_at": MOMENT,
 }

@@ -36,7 +36,7 @@ SCHEMAS: dict[str, Shape] = {
                 {**text(LONGEST_SOURCE, 1), "description": "what it is known by when it is imported again"}
             ),
             "form": or_null({**one_of(FORMS), "description": "system: the user stands behind the times"}),
-            "strict_timing": {**_FLAG, "description": "no jitter"},
+            "strict_timing": {**_FLAG, "description": "no jitter, as cron; true if absent"},
             "prune": {**_FLAG, "description": "delete tasks of this source whose lines are gone"},
             "dry_run": {**_FLAG, "description": "write nothing and say what would be"},
         },

@@ -28,7 +28,12 @@ class Command(BaseCommand):
         add_tenant_option(parser)
         parser.add_argument("--dry-run", action="store_true", help="only show what would change")
         parser.add_argument("--timezone", metavar="ZONE", help="of lines without CRON_TZ (default: this machine's)")
-        parser.add_argument("--strict-timing", action="store_true", help="no jitter: start at the very minute")
+        parser.add_argument(
+            "--strict-timing",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="start at the very minute, as cron does; else up to two minutes before or after, to spread the load",
+        )
         parser.add_argument("--source", metavar="NAME", help="what the file is known by (default: its own name)")
         parser.add_argument("--prune", action="store_true", help="delete tasks of this file whose lines are gone")
         forms = parser.add_mutually_exclusive_group()
