@@ -74,7 +74,7 @@ def test_a_system_crontab_line_by_line(tenant: Tenant, tmp_path: Path, capsys: p
         ":30 CE",
         "02:30 does not come: it runs once, at 03:00",
         "02:30 comes twice: it runs the first time only",
-        "ran as root; here commands run as the user that the workers are set to",
+        "ran as root; here commands run as a user of the tenant's own",
         "nothing is mailed to ops@example.com",
         "! refused: @reboot is not a time",
         "never fires: day of month 31 does not come in month 2",
