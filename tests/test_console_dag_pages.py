@@ -13,6 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.console.dags import parameters
 from apps.definitions.dags import making, standing
 from apps.executions.dags import operations
+from apps.executions.dags.models import DagRun
+from apps.executions.dags.states import RunStatus
 from apps.executions.states import Status
 from apps.tenants.models import AuditEntry, Role, Tenant
 from tests.console_dags import SALES, Dags, layered, make_member
@@ -285,6 +287,9 @@ def test_what_cannot_be_done_is_said(tenant: Tenant, dags: Dags) -> None:
     assert client.post(f"/t/{tenant.slug}/runs/{run}/nodes/nobody/act/skip").status_code == 404
     answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/cancel", {"note": "x" * 1001})
     assert answer.status_code == 422
+    DagRun.objects.filter(id=run).update(ending=RunStatus.CANCELLED)
+    answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/rerun")
+    assert (answer.status_code, "try again when it has ended" in answer.json()["problem"]) == (409, True)
 
 
 SCHEMA = {

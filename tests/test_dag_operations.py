@@ -218,6 +218,31 @@ def test_a_rerun_from_what_failed(runs: Runs, person: Principal) -> None:
         operations.rerun_from_failed(**where(person, run))
 
 
+@pytest.mark.parametrize("ending", [RunStatus.CANCELLED, RunStatus.TIMED_OUT])
+def test_nothing_of_a_run_is_reopened_while_it_is_being_stopped(
+    runs: Runs, person: Principal, ending: RunStatus
+) -> None:
+    run = runs.start(plan(runs.ledger, "ab", [("a", "b")]))
+    busy = running(runs, run, "a")
+    with runs.ledger.connection.transaction():
+        stop_run(runs.ledger.connection, run, ending=ending, actor="test", reason="test")
+    for act in (
+        lambda: operations.rerun_from_failed(**where(person, run)),
+        lambda: operations.clear_node(**where(person, run, "b")),
+        lambda: operations.mark_node(**where(person, run, "a"), state="success"),
+        lambda: operations.skip_node(**where(person, run, "a")),
+    ):
+        with pytest.raises(Conflict, match="try again when it has ended"):
+            act()
+    runs.finish({busy: Status.CANCELLED})
+    assert runs.status(run) == ending.word
+    operations.rerun_from_failed(**where(person, run))
+    assert runs.waiting(run) == ["a"]
+    runs.end(run, a=1)
+    runs.end(run, b=1)
+    assert runs.status(run) == "succeeded"
+
+
 def test_a_rerun_of_a_cancelled_run(runs: Runs, person: Principal) -> None:
     run = runs.start(plan(runs.ledger, "abcd", DIAMOND))
     runs.end(run, a=1)
