@@ -292,6 +292,12 @@ def test_what_cannot_be_done_is_said(tenant: Tenant, dags: Dags) -> None:
     assert (answer.status_code, "try again when it has ended" in answer.json()["problem"]) == (409, True)
 
 
+def test_a_run_for_later_says_when_it_begins(tenant: Tenant, dags: Dags) -> None:
+    run = dags.start(dags.make("sales", SALES))
+    DagRun.objects.filter(id=run).update(queued_since="2027-01-01T00:00Z", run_at="2099-01-01T00:00Z")
+    assert "queued: run_at: not before 2099-01-01T00:00:00Z" in page(tenant, f"runs/{run}/")
+
+
 SCHEMA = {
     "type": "object",
     "required": ["day"],

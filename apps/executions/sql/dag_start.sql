@@ -33,16 +33,23 @@ SELECT %(scheduled)s, %(run)s::uuid, v.parent, v.child, v.condition::jsonb
 FROM unnest(%(parents)s, %(children)s, %(conditions)s) v(parent, child, condition)
 
 -- name: active_runs
--- How many runs of a DAG have begun and not ended, and how many wait to begin.
-SELECT count(*) FILTER (WHERE queued_since IS NULL), count(queued_since)
-FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}
+-- How many runs of a DAG have begun and not ended, how many wait to begin, and how many wait for their time, which take
+-- nobody's place before it.
+SELECT count(*) FILTER (WHERE queued_since IS NULL AND due), count(queued_since) FILTER (WHERE due),
+    count(*) FILTER (WHERE NOT due)
+FROM (
+    SELECT queued_since, run_at <= clock_timestamp() + %(lead)s AS due
+    FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}
+) r
 
 -- name: dags_with_queued_runs
-SELECT DISTINCT dag_id FROM dag_runs WHERE queued_since IS NOT NULL LIMIT %(limit)s
+SELECT DISTINCT dag_id FROM dag_runs WHERE queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s LIMIT %(limit)s
 
 -- name: queued_runs
--- The oldest runs of a DAG that wait to begin.
-SELECT id FROM dag_runs WHERE dag_id = %(dag)s AND queued_since IS NOT NULL ORDER BY id LIMIT %(limit)s
+-- The oldest runs of a DAG that wait to begin; one's id is as old as the time that it was asked for.
+SELECT id FROM dag_runs
+WHERE dag_id = %(dag)s AND queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s
+ORDER BY id LIMIT %(limit)s
 
 -- name: leave_queue
 -- A run begins now, and its time limit with it.
