@@ -228,6 +228,41 @@ def test_a_run_for_later_says_when(principal: Principal) -> None:
     assert (shown["status"], shown["waits_for"]) == ("queued", f"run_at: not before {shown['run_at']}")
 
 
+def test_what_runs_again_waits_for_a_place(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal, run_timeout_seconds=60)
+    ended = trigger(principal, dag)
+    operations.cancel_run(principal=principal, run_id=ended.id)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    operations.rerun_from_failed(principal=principal, run_id=ended.id)
+    ended.refresh_from_db()
+    assert (ended.word, ended.deadline_at, executions(ended)) == ("queued", None, 1)  # that of before
+    operations.clear_node(principal=principal, run_id=ended.id, node_id="a")  # that does not begin it either
+    assert executions(ended) == 1
+    for over, begins, made in ((first, second, 1), (second, ended, 2)):
+        end(over)
+        assert schedules.begin_queued(EPOCH) == 1
+        assert executions(begins) == made
+    ended.refresh_from_db()
+    assert (ended.word, ended.deadline_at is None) == ("running", False)
+
+
+def test_a_node_of_an_active_run_is_cleared_at_once(principal: Principal) -> None:
+    dag = make_dag(principal)
+    first, _ = trigger(principal, dag), trigger(principal, dag)
+    operations.clear_node(principal=principal, run_id=first.id, node_id="a")
+    assert (DagRun.objects.get(id=first.id).word, executions(first)) == ("running", 2)
+
+
+def test_a_mark_that_leaves_nothing_to_run_waits_for_nobody(principal: Principal) -> None:
+    dag = make_dag(principal)
+    ended = trigger(principal, dag)
+    operations.cancel_run(principal=principal, run_id=ended.id)
+    trigger(principal, dag)
+    operations.mark_node(principal=principal, run_id=ended.id, node_id="b", state="success")
+    run = DagRun.objects.get(id=ended.id)
+    assert (run.word, run.queued_since) == ("partially_completed", None)
+
+
 def test_so_many_may_wait_for_their_time(principal: Principal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triggering, "MOST_QUEUED", 1)
     dag = make_dag(principal)

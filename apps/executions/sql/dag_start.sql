@@ -46,10 +46,10 @@ FROM (
 SELECT DISTINCT dag_id FROM dag_runs WHERE queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s LIMIT %(limit)s
 
 -- name: queued_runs
--- The oldest runs of a DAG that wait to begin; one's id is as old as the time that it was asked for.
+-- The oldest runs of a DAG that wait to begin: since they were asked for, or for which time, or asked to run again.
 SELECT id FROM dag_runs
 WHERE dag_id = %(dag)s AND queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s
-ORDER BY id LIMIT %(limit)s
+ORDER BY greatest(queued_since, run_at), id LIMIT %(limit)s
 
 -- name: leave_queue
 -- A run begins now, and its time limit with it.
