@@ -22,15 +22,31 @@ RULES = (
 
 def states(nodes: list[tuple[str, Any]], edges: list[tuple[int, int, Any]], *, lenient: bool) -> list[str]:
     """The state of each node. lenient: the failure policy `continue`."""
-    found: list[str] = []
-    results: list[Any] = []
-    for number, (rule, outcome) in enumerate(nodes):
-        brought = [_edge(found[parent], results[parent], wanted) for parent, child, wanted in edges if child == number]
-        verdict = _verdict(rule, brought, lenient)
-        state, result = _run(outcome) if verdict == "run" else (verdict, None)
-        found.append(state)
-        results.append(result)
-    return found
+    return Ends(nodes, edges, lenient).found
+
+
+class Ends:
+    """How a run has ended, and how it ends once more after some of its nodes were cleared or marked.
+
+    found: the state of each node.
+    """
+
+    def __init__(self, nodes: list[tuple[str, Any]], edges: list[tuple[int, int, Any]], lenient: bool) -> None:
+        self.nodes, self.edges, self.lenient = nodes, edges, lenient
+        self.found, self.results = [""] * len(nodes), [None] * len(nodes)
+        self.again(set(range(len(nodes))), {})
+
+    def again(self, cleared: set[int], marked: dict[int, str]) -> None:
+        """Decide `cleared` once more on what their parents are now; `marked` ones are what a person said."""
+        for number in sorted(cleared):
+            rule, outcome = self.nodes[number]
+            brought = [
+                _edge(self.found[parent], self.results[parent], wanted)
+                for parent, child, wanted in self.edges
+                if child == number
+            ]
+            verdict = marked.get(number) or _verdict(rule, brought, self.lenient)
+            self.found[number], self.results[number] = _run(outcome) if verdict == "run" else (verdict, None)
 
 
 Moment = list[tuple[int, int | None, Any]]

@@ -134,6 +134,16 @@ def test_acts_change_the_run_and_repeat_with_their_key() -> None:
     problem(api.post(f"{at}/cancel"), 409)
 
 
+def test_nothing_of_a_run_is_reopened_over_rest_while_it_is_being_stopped() -> None:
+    api = make_api()
+    at = f"/dags/executions/{(run := started(api))}"
+    Execution.objects.filter(dag_run_id=run).update(status=Status.RUNNING)
+    assert api.post(f"{at}/cancel").json()["ending"] == "cancelled"
+    for act in ("rerun", "nodes/b/clear", "nodes/b/skip"):
+        assert "try again when it has ended" in problem(api.post(f"{at}/{act}"), 409)["detail"]
+    problem(api.post(f"{at}/nodes/a/mark", {"state": "failed"}), 409)
+
+
 def test_an_approval_is_answered_over_rest() -> None:
     api = make_api()
     run = started(api, timeout_seconds=60, default=None, message="sure?")

@@ -13,6 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.console.dags import parameters
 from apps.definitions.dags import making, standing
 from apps.executions.dags import operations
+from apps.executions.dags.models import DagRun
+from apps.executions.dags.states import RunStatus
 from apps.executions.states import Status
 from apps.tenants.models import AuditEntry, Role, Tenant
 from tests.console_dags import SALES, Dags, layered, make_member
@@ -285,6 +287,15 @@ def test_what_cannot_be_done_is_said(tenant: Tenant, dags: Dags) -> None:
     assert client.post(f"/t/{tenant.slug}/runs/{run}/nodes/nobody/act/skip").status_code == 404
     answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/cancel", {"note": "x" * 1001})
     assert answer.status_code == 422
+    DagRun.objects.filter(id=run).update(ending=RunStatus.CANCELLED)
+    answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/rerun")
+    assert (answer.status_code, "try again when it has ended" in answer.json()["problem"]) == (409, True)
+
+
+def test_a_run_for_later_says_when_it_begins(tenant: Tenant, dags: Dags) -> None:
+    run = dags.start(dags.make("sales", SALES))
+    DagRun.objects.filter(id=run).update(queued_since="2027-01-01T00:00Z", run_at="2099-01-01T00:00Z")
+    assert "queued: run_at: not before 2099-01-01T00:00:00Z" in page(tenant, f"runs/{run}/")
 
 
 SCHEMA = {

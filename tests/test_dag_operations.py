@@ -19,7 +19,7 @@ from apps.tenants.principal import Principal
 from apps.watchdog import dag_runs
 from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import Conflict, NotFound
-from tests.dag_tools import Runs, node, plan
+from tests.dag_tools import Runs, node, plan, when
 from tests.stack import Ledger, django_uses
 
 DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -218,6 +218,31 @@ def test_a_rerun_from_what_failed(runs: Runs, person: Principal) -> None:
         operations.rerun_from_failed(**where(person, run))
 
 
+@pytest.mark.parametrize("ending", [RunStatus.CANCELLED, RunStatus.TIMED_OUT])
+def test_nothing_of_a_run_is_reopened_while_it_is_being_stopped(
+    runs: Runs, person: Principal, ending: RunStatus
+) -> None:
+    run = runs.start(plan(runs.ledger, "ab", [("a", "b")]))
+    busy = running(runs, run, "a")
+    with runs.ledger.connection.transaction():
+        stop_run(runs.ledger.connection, run, ending=ending, actor="test", reason="test")
+    for act in (
+        lambda: operations.rerun_from_failed(**where(person, run)),
+        lambda: operations.clear_node(**where(person, run, "b")),
+        lambda: operations.mark_node(**where(person, run, "a"), state="success"),
+        lambda: operations.skip_node(**where(person, run, "a")),
+    ):
+        with pytest.raises(Conflict, match="try again when it has ended"):
+            act()
+    runs.finish({busy: Status.CANCELLED})
+    assert runs.status(run) == ending.word
+    operations.rerun_from_failed(**where(person, run))
+    assert runs.waiting(run) == ["a"]
+    runs.end(run, a=1)
+    runs.end(run, b=1)
+    assert runs.status(run) == "succeeded"
+
+
 def test_a_rerun_of_a_cancelled_run(runs: Runs, person: Principal) -> None:
     run = runs.start(plan(runs.ledger, "abcd", DIAMOND))
     runs.end(run, a=1)
@@ -265,6 +290,95 @@ def test_without_downstream_what_was_decided_stays(runs: Runs, person: Principal
     runs.end(run, a=1)
     assert runs.states(run) == {"a": "succeeded", "b": "upstream_failed", "c": "upstream_failed"}
     assert runs.status(run) == "partially_completed"
+
+
+def test_a_rerun_asks_what_was_mended_above(runs: Runs, person: Principal) -> None:
+    run = runs.start(plan(runs.ledger, "abc", CHAIN))
+    runs.end(run, a=Status.DEAD_LETTER)
+    operations.clear_node(**where(person, run, "a"), downstream=False)
+    runs.end(run, a=1)
+    operations.rerun_from_failed(**where(person, run))
+    assert runs.waiting(run) == ["b"]
+    runs.end(run, b=1)
+    runs.end(run, c=1)
+    assert runs.status(run) == "succeeded"
+
+
+@pytest.mark.parametrize("downstream", [True, False])
+def test_a_clear_asks_what_was_marked_above(runs: Runs, person: Principal, downstream: bool) -> None:
+    run = runs.start(plan(runs.ledger, "ab", [("a", "b")]))
+    runs.end(run, a=Status.DEAD_LETTER)
+    operations.mark_node(**where(person, run, "a"), state="success", downstream=False)
+    operations.clear_node(**where(person, run, "b"), downstream=downstream)
+    assert runs.waiting(run) == ["b"]
+    row = runs.nodes(run)["b"]
+    assert (row["generation"], row["open"], row["succeeded"], row["failed"]) == (2, 0, 1, 0)
+
+
+def test_a_rerun_asks_both_parents_of_a_join(runs: Runs, person: Principal) -> None:
+    nodes = ["a", "b", node("j", rule="none_failed")]
+    run = runs.start(plan(runs.ledger, nodes, [("a", "j"), ("b", "j")]))
+    runs.end(run, a=Status.DEAD_LETTER, b=1)
+    operations.skip_node(**where(person, run, "a"), downstream=False)
+    operations.rerun_from_failed(**where(person, run))
+    assert runs.waiting(run) == ["j"]
+    row = runs.nodes(run)["j"]
+    assert [row[name] for name in ("open", "succeeded", "skipped", "failed", "errors")] == [0, 1, 1, 0, 0]
+
+
+def test_a_cleared_node_does_not_run_behind_a_parent_that_was_marked_failed(runs: Runs, person: Principal) -> None:
+    run = runs.start(plan(runs.ledger, "ab", [("a", "b")]))
+    runs.end(run, a=1)
+    runs.end(run, b=1)
+    operations.mark_node(**where(person, run, "a"), state="failed", downstream=False)
+    assert runs.states(run) == {"a": "failed", "b": "succeeded"}
+    operations.clear_node(**where(person, run, "b"))
+    assert runs.states(run) == {"a": "failed", "b": "upstream_failed"}
+    assert runs.status(run) == "failed"
+
+
+def test_a_cleared_node_waits_for_a_parent_that_was_cleared_before(runs: Runs, person: Principal) -> None:
+    run = runs.start(plan(runs.ledger, "ab", [("a", "b")]))
+    runs.end(run, a=1)
+    runs.end(run, b=1)
+    operations.clear_node(**where(person, run, "a"), downstream=False)
+    operations.clear_node(**where(person, run, "b"))
+    assert runs.states(run) == {"a": "active", "b": "pending"}
+    runs.end(run, a=2)
+    assert runs.waiting(run) == ["b"]
+    runs.end(run, b=2)
+    assert runs.status(run) == "succeeded"
+    assert [row["dag_generation"] for row in runs.executions(run, "b")] == [1, 2]
+
+
+def test_conditions_of_parents_that_are_not_cleared_are_judged_anew(runs: Runs, person: Principal) -> None:
+    run = runs.start(plan(runs.ledger, "ab", [("a", "b", when("a", "equals", 1))]))
+    runs.end(run, a=2)
+    assert runs.states(run)["b"] == "skipped"
+    operations.clear_node(**where(person, run, "a"), downstream=False)
+    runs.end(run, a=1)
+    operations.clear_node(**where(person, run, "b"))
+    assert runs.waiting(run) == ["b"]
+
+
+def test_a_mapped_node_waits_for_the_list_of_a_cleared_parent_and_is_waited_for(runs: Runs, person: Principal) -> None:
+    nodes = ["a", node("m", map_over="a.result"), "z"]
+    run = runs.start(plan(runs.ledger, nodes, [("a", "m"), ("m", "z")]))
+    runs.end(run, a=[1, 2, 3])
+    runs.end(run, m=1)
+    runs.end(run, z=1)
+    operations.clear_node(**where(person, run, "a"), downstream=False)
+    operations.clear_node(**where(person, run, "m"), downstream=False)
+    assert runs.states(run) == {"a": "active", "m": "pending", "z": "succeeded"}
+    runs.end(run, a=[1])
+    assert runs.waiting(run) == ["m[0]"]
+    operations.clear_node(**where(person, run, "z"))
+    assert runs.states(run)["z"] == "pending"
+    runs.end(run, m=Status.DEAD_LETTER)
+    assert runs.states(run) == {"a": "succeeded", "m": "failed", "z": "upstream_failed"}
+    operations.mark_node(**where(person, run, "m"), state="success", downstream=False)
+    operations.rerun_from_failed(**where(person, run))
+    assert runs.waiting(run) == ["z"]
 
 
 def test_a_skipped_node_counts_as_skipped(runs: Runs, person: Principal) -> None:

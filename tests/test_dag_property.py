@@ -4,10 +4,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from apps.executions.dags import propagation, rules, settle
+from apps.executions.dags import propagation, reopening, rules, settle
 from apps.executions.dags.plan import FailurePolicy, TriggerRule
 from apps.executions.dags.rules import Counts
 from apps.executions.dags.states import EdgeOutcome, NodeState
@@ -63,11 +64,15 @@ class Case:
         outcome = self.nodes[number][1]
         return outcome if item is None else outcome[item]
 
+    @property
+    def lenient(self) -> bool:
+        return self.policy is FailurePolicy.CONTINUE
+
     def expected(self) -> tuple[list[str], str]:
         if self.policy is FailurePolicy.FAIL_ALL:
             found = dag_reference.states_of_fail_all(self.nodes, self.edges, self.history)
             return found, "failed" if "failed" in found else dag_reference.status(found)
-        found = dag_reference.states(self.nodes, self.edges, lenient=self.policy is FailurePolicy.CONTINUE)
+        found = dag_reference.states(self.nodes, self.edges, lenient=self.lenient)
         return found, dag_reference.status(found)
 
 
@@ -100,7 +105,24 @@ def difference(ledger: Ledger, seed: int, count: int = RUNS) -> list[str]:
     for _ in range(count):
         case = Case.draw(draw)
         cases[case.begin(runs)] = case
-    begun: Places = {}
+    _drive(runs, cases, draw)
+    found = []
+    for run, case in cases.items():
+        expected, status = case.expected()
+        actual = list(runs.states(run).values())
+        if actual != expected:
+            found.append(f"{case}: {actual} and not {expected}")
+        elif runs.status(run) != status:
+            found.append(f"{case}: {runs.status(run)} and not {status}")
+        ran = [(row["dag_node"], row["dag_item"]) for row in runs.executions(run)]
+        if len(ran) != len(set(ran)):
+            found.append(f"{case}: a node ran twice")
+    return found
+
+
+def _drive(runs: Runs, cases: dict[bytes, Case], draw: random.Random) -> None:
+    """Begin and end what waits, in random batches, until nothing does."""
+    ledger, begun = runs.ledger, Places()
     for _ in range(500):
         waiting = {
             row["id"].bytes: (row["dag_run_id"].bytes, row["dag_node"], row["dag_item"])
@@ -121,18 +143,79 @@ def difference(ledger: Ledger, seed: int, count: int = RUNS) -> list[str]:
         runs.finish({i: how[1] if isinstance(how, tuple) else _STATUS[how] for i, how in ends.items()})
         _tell(cases, "end", ended)
         begun = {identity: place for identity, place in begun.items() if identity not in ended}
-    found = []
-    for run, case in cases.items():
-        expected, status = case.expected()
-        actual = list(runs.states(run).values())
-        if actual != expected:
-            found.append(f"{case}: {actual} and not {expected}")
-        elif runs.status(run) != status:
-            found.append(f"{case}: {runs.status(run)} and not {status}")
-        ran = [(row["dag_node"], row["dag_item"]) for row in runs.executions(run)]
-        if len(ran) != len(set(ran)):
-            found.append(f"{case}: a node ran twice")
-    return found
+
+
+def _reopened(runs: Runs, run: bytes, nodes: list[int], *, below: bool, decided: dict[int, NodeState]) -> set[int]:
+    """Clear nodes, or mark them, as a person does; returns which are decided anew."""
+    connection = runs.ledger.connection
+    with connection.transaction():
+        locked = reopening.lock(connection, run, tenant_id=UUID(bytes=runs.ledger.tenant))
+        assert locked is not None
+        store, row = locked
+        graph, _ = reopening.graph_of(store, run)
+        cleared = graph.with_below(nodes) if below else set(nodes)
+        reopening.reopen(connection, store, row, graph, cleared, decided=decided, actor="test", reason="test")
+    return cleared
+
+
+_MARKS = {NodeState.SUCCEEDED: "succeeded", NodeState.FAILED: "failed", NodeState.SKIPPED: "skipped"}
+
+
+def difference_of_acts(ledger: Ledger, seed: int) -> list[str]:
+    """The same of runs that have ended and of which some nodes are then cleared, marked or run again, several times."""
+    draw = random.Random(seed)  # noqa: S311 - draws test cases
+    runs, cases = Runs(ledger), {}
+    for _ in range(RUNS):
+        case = Case.draw(draw)
+        case.policy = FailurePolicy.SKIP_DOWNSTREAM if case.policy is FailurePolicy.FAIL_ALL else case.policy
+        cases[case.begin(runs)] = case
+    _drive(runs, cases, draw)
+    ends = {run: dag_reference.Ends(case.nodes, case.edges, case.lenient) for run, case in cases.items()}
+    wrong: list[str] = []
+    for _ in range(4):
+        for run, end in ends.items():
+            _act(runs, run, end, draw)
+        _drive(runs, cases, draw)
+        for run, end in ends.items():
+            actual = list(runs.states(run).values())
+            if actual != end.found or runs.status(run) != dag_reference.status(end.found):
+                wrong.append(f"{cases[run]}: {actual} {runs.status(run)} and not {end.found}")
+            wrong += [f"{cases[run]}: {row}" for row in ledger.select(_MISCOUNTED, run)]
+    return wrong
+
+
+def _act(runs: Runs, run: bytes, end: dag_reference.Ends, draw: random.Random) -> None:
+    bad = [n for n, state in enumerate(end.found) if state in ("failed", "upstream_failed", "cancelled")]
+    chosen = sorted(draw.sample(range(len(end.found)), min(len(end.found), draw.choice((1, 1, 2, 3)))))
+    kind = draw.choice(("clear", "mark", "rerun", "one after another"))
+    if kind == "rerun" and bad:
+        end.again(_reopened(runs, run, bad, below=True, decided={}), {})
+    elif kind == "one after another":
+        for number in chosen:  # while those above may still wait or run
+            end.again(_reopened(runs, run, [number], below=False, decided={}), {})
+    else:
+        state = draw.choice(list(_MARKS)) if kind == "mark" else None
+        decided = {} if state is None else {chosen[0]: state}
+        cleared = _reopened(runs, run, chosen[:1], below=draw.random() < 0.5, decided=decided)
+        end.again(cleared, {number: _MARKS[state] for number, state in decided.items()})
+
+
+_MISCOUNTED = """
+SELECT n.node, n.open, n.succeeded, n.failed, n.skipped, n.errors, r.open_nodes FROM run_nodes n
+JOIN dag_runs r ON r.id = n.run_id
+LEFT JOIN task_dependencies d ON d.run_id = n.run_id AND d.child = n.node AND d.item < 0
+WHERE n.run_id = encode(%s, 'hex')::uuid
+GROUP BY n.node, n.open, n.succeeded, n.failed, n.skipped, n.errors, r.open_nodes
+HAVING (n.open, n.succeeded, n.failed, n.skipped, n.errors, r.open_nodes) IS DISTINCT FROM
+    (count(d.parent) FILTER (WHERE d.outcome IS NULL), count(*) FILTER (WHERE d.outcome = 0),
+     count(*) FILTER (WHERE d.outcome = 1), count(*) FILTER (WHERE d.outcome = 2),
+     count(*) FILTER (WHERE d.outcome = 3), 0)
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_persons_clear_and_mark_is_decided_as_the_reference_says(ledger: Ledger, seed: int) -> None:
+    assert difference_of_acts(ledger, seed) == []
 
 
 @pytest.mark.parametrize("seed", range(4))

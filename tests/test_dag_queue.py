@@ -42,8 +42,10 @@ def make_dag(principal: Principal, **fields: Any) -> Dag:
     return making.create_dag(principal=principal, data={"name": "d", "nodes": nodes, "max_active_runs": 1, **fields})
 
 
-def trigger(principal: Principal, dag: Dag) -> DagRun:
-    return DagRun.objects.get(id=triggering.trigger_dag(principal=principal, dag_id=dag.id))
+def trigger(principal: Principal, dag: Dag, *, after: float | None = None) -> DagRun:
+    """after: seconds from now."""
+    run_at = None if after is None else (now() + timedelta(seconds=after)).isoformat()
+    return DagRun.objects.get(id=triggering.trigger_dag(principal=principal, dag_id=dag.id, run_at=run_at))
 
 
 def executions(run: DagRun) -> int:
@@ -161,6 +163,115 @@ def test_the_schedule_does_not_overtake_what_waits(principal: Principal, schedul
     end(second)
     schedules.start_due(EPOCH)
     assert DagRun.objects.filter(dag_id=dag.id).count() == 3
+
+
+def test_a_run_for_later_takes_no_place_before_its_time(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal)
+    later = trigger(principal, dag, after=86400)
+    assert (later.word, executions(later)) == ("queued", 0)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    assert (first.word, second.word) == ("running", "queued")
+    end(first)
+    assert schedules.begin_queued(EPOCH) == 1
+    assert (executions(second), executions(later)) == (1, 0)
+    end(second)
+    assert schedules.begin_queued(EPOCH) == 0
+    operations.cancel_run(principal=principal, run_id=later.id)
+    assert DagRun.objects.get(id=later.id).word == "cancelled"
+
+
+@pytest.mark.parametrize("limit", [1, None])
+def test_a_run_for_later_begins_at_its_time(principal: Principal, schedules: DagSchedules, limit: int | None) -> None:
+    dag = make_dag(principal, max_active_runs=limit, run_timeout_seconds=60)
+    run = trigger(principal, dag, after=3600)
+    assert (run.word, run.deadline_at, schedules.begin_queued(EPOCH)) == ("queued", None, 0)
+    due = now() + timedelta(seconds=1.5)
+    DagRun.objects.filter(id=run.id).update(run_at=due)
+    assert schedules.begin_queued(EPOCH) == 1  # a little ahead, for that moment and no earlier
+    run.refresh_from_db()
+    assert (run.word, run.run_at, run.deadline_at) == ("running", due, due + timedelta(seconds=60))
+    assert Execution.objects.get(dag_run_id=run.id).run_at == due
+
+
+def test_a_run_for_later_that_is_due_waits_behind_who_was_due_before(
+    principal: Principal, schedules: DagSchedules
+) -> None:
+    dag = make_dag(principal)
+    later = trigger(principal, dag, after=3600)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    DagRun.objects.filter(id=later.id).update(run_at=now())
+    assert schedules.begin_queued(EPOCH) == 0
+    for ended, begins in ((first, second), (second, later)):
+        end(ended)
+        assert schedules.begin_queued(EPOCH) == 1
+        assert executions(begins) == 1
+
+
+@pytest.mark.parametrize("policy", ["skip", "buffer_all", "cancel_other", "allow_all"])
+def test_the_schedule_goes_on_beside_a_run_for_later(
+    principal: Principal, schedules: DagSchedules, policy: str
+) -> None:
+    every = {"type": "interval", "every_seconds": 3600, "start_at": (now() - timedelta(seconds=10)).isoformat()}
+    dag = make_dag(principal, schedule=every, strict_timing=True, overlap_policy=policy)
+    later = trigger(principal, dag, after=86400)
+    Dag.objects.filter(id=dag.id).update(next_fire_at=now() - timedelta(seconds=10))
+    schedules.start_due(EPOCH)
+    [scheduled] = DagRun.objects.filter(dag_id=dag.id).exclude(id=later.id)
+    assert (scheduled.word, executions(scheduled)) == ("running", 1)
+    Dag.objects.filter(id=dag.id).update(next_fire_at=now() - timedelta(seconds=5))
+    schedules.start_due(EPOCH)
+    assert DagRun.objects.get(id=later.id).word == "queued"  # under cancel_other, too
+
+
+def test_a_run_for_later_says_when(principal: Principal) -> None:
+    dag = make_dag(principal, max_active_runs=None)
+    run = trigger(principal, dag, after=86400)
+    shown = make_api(Tenant.objects.get(id=principal.tenant_id)).get(f"/dags/executions/{run.id}").json()
+    assert (shown["status"], shown["waits_for"]) == ("queued", f"run_at: not before {shown['run_at']}")
+
+
+def test_what_runs_again_waits_for_a_place(principal: Principal, schedules: DagSchedules) -> None:
+    dag = make_dag(principal, run_timeout_seconds=60)
+    ended = trigger(principal, dag)
+    operations.cancel_run(principal=principal, run_id=ended.id)
+    first, second = trigger(principal, dag), trigger(principal, dag)
+    operations.rerun_from_failed(principal=principal, run_id=ended.id)
+    ended.refresh_from_db()
+    assert (ended.word, ended.deadline_at, executions(ended)) == ("queued", None, 1)  # that of before
+    operations.clear_node(principal=principal, run_id=ended.id, node_id="a")  # that does not begin it either
+    assert executions(ended) == 1
+    for over, begins, made in ((first, second, 1), (second, ended, 2)):
+        end(over)
+        assert schedules.begin_queued(EPOCH) == 1
+        assert executions(begins) == made
+    ended.refresh_from_db()
+    assert (ended.word, ended.deadline_at is None) == ("running", False)
+
+
+def test_a_node_of_an_active_run_is_cleared_at_once(principal: Principal) -> None:
+    dag = make_dag(principal)
+    first, _ = trigger(principal, dag), trigger(principal, dag)
+    operations.clear_node(principal=principal, run_id=first.id, node_id="a")
+    assert (DagRun.objects.get(id=first.id).word, executions(first)) == ("running", 2)
+
+
+def test_a_mark_that_leaves_nothing_to_run_waits_for_nobody(principal: Principal) -> None:
+    dag = make_dag(principal)
+    ended = trigger(principal, dag)
+    operations.cancel_run(principal=principal, run_id=ended.id)
+    trigger(principal, dag)
+    operations.mark_node(principal=principal, run_id=ended.id, node_id="b", state="success")
+    run = DagRun.objects.get(id=ended.id)
+    assert (run.word, run.queued_since) == ("partially_completed", None)
+
+
+def test_so_many_may_wait_for_their_time(principal: Principal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggering, "MOST_QUEUED", 1)
+    dag = make_dag(principal)
+    trigger(principal, dag, after=86400)
+    with pytest.raises(Conflict, match="1 runs of DAG 'd' wait for their time already"):
+        trigger(principal, dag, after=90000)
+    assert [trigger(principal, dag).word for _ in range(2)] == ["running", "queued"]
 
 
 def test_the_queue_has_an_end(principal: Principal, monkeypatch: pytest.MonkeyPatch) -> None:

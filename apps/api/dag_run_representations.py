@@ -11,8 +11,7 @@ from apps.executions.dags.selectors import RunGraph
 from apps.executions.dags.states import EdgeOutcome, NodeState, RunStatus
 from apps.executions.models import Execution
 from apps.executions.states import Origin
-
-WAITS_FOR = "max_active_runs: as many runs of its DAG as may are active, or were asked for before it"
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 
 def run(row: DagRun) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def run(row: DagRun) -> dict[str, Any]:
         "ending": None if row.ending is None else RunStatus(row.ending).word,
         "paused_at": moment(row.paused_at),
         "queued_since": moment(row.queued_since),
-        "waits_for": None if row.queued_since is None else WAITS_FOR,
+        "waits_for": selectors.waits_for(row, now=SYSTEM_CLOCK.now()),
         "failure_policy": FailurePolicy(row.failure_policy).word,
         "origin": Origin(row.origin).word,
         "started_by": row.actor,

@@ -125,8 +125,8 @@ class DagSchedules:
         if dag is None:
             return False
         connection = postgres.raw(django_connection)
-        # Runs that wait were asked for earlier.
-        made = schedule.decide(dag, now=now, active=lambda: sum(active_runs(connection, dag_id=dag.id)))
+        # Runs that wait were asked for earlier, unless it is for later.
+        made = schedule.decide(dag, now=now, active=lambda: active_runs(connection, dag_id=dag.id).asked)
         if made.act is Act.NOT_YET:
             return False
         if made.act in _STARTS:
@@ -161,6 +161,7 @@ class DagSchedules:
         """Stop what is active but for the newest `leave` runs; they end when what they run has heard of it."""
         connection = postgres.raw(django_connection)
         active = DagRun.objects.filter(dag_id=dag.id, status=RunStatus.RUNNING, ending=None).order_by("-id")
+        active = active.filter(run_at__lte=_clock() + schedule.LEAD)  # the others wait for their time
         reason = "a later run of its DAG was due (overlap_policy cancel_other)"
         changed: list[tuple[bytes, bytes]] = []
         for identity in list(active.values_list("id", flat=True))[leave:]:

@@ -9,12 +9,14 @@ from uuid import UUID
 from apps.console.dags import words
 from apps.console.dags.nodes import NodeView
 from apps.console.wording import duration
+from apps.executions.dags import selectors
 from apps.executions.dags.models import DagRun
 from apps.executions.dags.plan import FailurePolicy
 from apps.executions.dags.states import RunStatus
 from apps.executions.models import DagVersion
 from apps.executions.states import Origin
 from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 _ORDER = (
     *("succeeded", "completed", "running", "dispatched", "preloaded", "scheduled", "retrying", "waiting", "pending"),
@@ -88,7 +90,10 @@ def _chip(run: DagRun) -> str:
         return ""
     if run.ending is not None:
         return f"being stopped: will end {words.label(RunStatus(run.ending).word)}"
-    return "paused: nothing more is released" if run.paused_at else ""
+    if run.paused_at:
+        return "paused: nothing more is released"
+    waits = selectors.waits_for(run, now=SYSTEM_CLOCK.now())
+    return "" if waits is None else f"queued: {waits}"
 
 
 def _parts(counts: Counter[str]) -> list[Part]:

@@ -117,7 +117,7 @@ def _waits(run: DagRun, node: RunNode) -> str:
     if node.open:
         waits = f"waits for {node.open} of {len(node.parents)}"
         return waits if len(waits) <= words.WIDEST - 3 else f"waits for {node.open}"
-    return "its run is paused" if run.paused_at else "ready"
+    return "its run is paused" if run.paused_at else "its run waits" if run.queued_since else "ready"
 
 
 def _active(

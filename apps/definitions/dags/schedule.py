@@ -8,9 +8,7 @@ from typing import NamedTuple
 from apps.definitions.models import Dag
 from apps.definitions.occurrences import Schedule, next_occurrence, occurrences
 from apps.definitions.plans import earliest_still_due, run_at_of
-
-LEAD = timedelta(seconds=2)
-"""How long before it is due a run is made; whether earlier ones still run is looked at then."""
+from apps.executions.dags.runs import LEAD
 
 _TICK = timedelta(microseconds=1)
 

@@ -16,7 +16,7 @@ from apps.definitions.trigger_input import Item, past_problem, read_items
 from apps.definitions.triggering import ensure_partitions
 from apps.definitions.validation import check_parameters
 from apps.executions import feed, idempotency, ids, person_store
-from apps.executions.dags.runs import active_runs, start_run
+from apps.executions.dags.runs import LEAD, active_runs, start_run
 from apps.executions.states import Origin
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres, wakeup
@@ -35,7 +35,9 @@ def trigger_dag(
 
     parameters: over the DAG's own, name by name; together they must fit its parameters_schema. run_at and
     idempotency_key as for a task. A paused DAG runs all the same. While max_active_runs runs are active the run waits,
-    behind those that wait already. Raises InvalidInputs, NotFound; Conflict when too many wait.
+    behind those that wait already; one for later takes no place before its time.
+
+    Raises InvalidInputs, NotFound; Conflict when too many wait.
     """
     connection = postgres.raw(django_connection)
     dag = locked_dag(principal, dag_id)
@@ -48,7 +50,7 @@ def trigger_dag(
     if late := past_problem(item, "", now=now):
         raise InvalidInputs([late])
     merged = run_parameters(dag, parameters)
-    queued = _has_to_wait(dag)
+    queued = _has_to_wait(dag, later=item.run_at > now + LEAD)
     ensure_partitions([ids.new_id(ids.to_ms(item.run_at))], now)
     run = start_run(
         connection,
@@ -103,11 +105,13 @@ def _asked_before(dag: Dag, key: str, item: Item) -> UUID | None:
     return UUID(used.body["id"])
 
 
-def _has_to_wait(dag: Dag) -> bool:
+def _has_to_wait(dag: Dag, *, later: bool) -> bool:
     if dag.max_active_runs is None:
-        return False
+        return later
     runs = active_runs(postgres.raw(django_connection), dag_id=dag.id)
-    if runs.queued >= MOST_QUEUED:
+    if later and runs.later >= MOST_QUEUED:
+        raise Conflict(f"{runs.later} runs of DAG {dag.name!r} wait for their time already: cancel some")
+    if not later and runs.queued >= MOST_QUEUED:
         raise Conflict(
             f"{runs.queued} runs of DAG {dag.name!r} wait already until one of {runs.begun} active ones has ended "
             f"(max_active_runs is {dag.max_active_runs}): cancel some, or raise it",
@@ -115,4 +119,4 @@ def _has_to_wait(dag: Dag) -> bool:
             active_runs=runs.begun,
             max_active_runs=dag.max_active_runs,
         )
-    return runs.begun + runs.queued >= dag.max_active_runs
+    return later or runs.asked >= dag.max_active_runs

@@ -12,7 +12,7 @@ class Reopened(NamedTuple):
     """What clearing some nodes changes.
 
     nodes: their counts, and whether they are only counted anew. edges: those that have brought nothing any more.
-    again: final nodes outside of which an edge into the cleared ones has brought nothing yet.
+    again: final nodes that are not cleared, out of which edges into these nodes have to bring something anew.
     """
 
     nodes: dict[int, tuple[Counts, bool]]
@@ -41,11 +41,15 @@ class Graph:
         return found
 
     def reopened(self, cleared: set[int]) -> Reopened:
-        """Decide `cleared` anew. Children outside of them that have not been decided yet wait for them again."""
+        """Decide `cleared` anew. Children outside of them that have not been decided yet wait for them again.
+
+        Every edge into a cleared node is open again, for what it has brought may be of an older generation of its
+        parent: one that is final is asked once more, for one that is not the node waits.
+        """
         edges = [
             (parent, child)
             for parent, child in self.edges
-            if parent in cleared and (child in cleared or self.states[child] is NodeState.PENDING)
+            if child in cleared or (parent in cleared and self.states[child] is NodeState.PENDING)
         ]
         open_now = set(edges)
         counted = cleared | {child for _, child in edges}

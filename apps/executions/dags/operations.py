@@ -103,9 +103,9 @@ def resume_run(*, principal: Principal, run_id: UUID) -> None:
 def rerun_from_failed(*, principal: Principal, run_id: UUID) -> None:
     """Run what failed, was cancelled or could not run once more, and everything after it; the run goes on.
 
-    Raises NotFound; Conflict when nothing has failed.
+    Raises NotFound; Conflict when nothing has failed, or while the run is being stopped.
     """
-    store, run = _locked(principal, run_id)
+    store, run = _reopenable(principal, run_id)
     graph, _ = reopening.graph_of(store, run.id)
     bad = [node for node, state in graph.states.items() if state in BAD]
     if not bad:
@@ -119,9 +119,9 @@ def rerun_from_failed(*, principal: Principal, run_id: UUID) -> None:
 def clear_node(*, principal: Principal, run_id: UUID, node_id: str, downstream: bool = True) -> None:
     """Run a node once more, in a generation of its own, and with `downstream` all that comes after it.
 
-    What runs of them now commits nothing any more. Raises NotFound.
+    What runs of them now commits nothing any more. Raises NotFound; Conflict while the run is being stopped.
     """
-    store, run = _locked(principal, run_id)
+    store, run = _reopenable(principal, run_id)
     graph, node = _find(store, run, node_id)
     cleared = graph.with_below([node]) if downstream else {node}
     reason = f"cleared: {node_id}" + (" and what comes after it" if downstream else "")
@@ -133,7 +133,8 @@ def clear_node(*, principal: Principal, run_id: UUID, node_id: str, downstream: 
 def mark_node(*, principal: Principal, run_id: UUID, node_id: str, state: str, downstream: bool = True) -> None:
     """Say how a node ended, whatever it did: "success" or "failed". What runs of it is stopped.
 
-    downstream: what comes after it is decided anew; else only what was not decided yet. Raises NotFound, InvalidInput.
+    downstream: what comes after it is decided anew; else only what was not decided yet. Raises NotFound, InvalidInput;
+    Conflict while the run is being stopped.
     """
     if state not in MARKS:
         raise InvalidInput("/state", state, "is not a state to mark a node with", sorted(MARKS))
@@ -142,7 +143,7 @@ def mark_node(*, principal: Principal, run_id: UUID, node_id: str, state: str, d
 
 @_tried_again
 def skip_node(*, principal: Principal, run_id: UUID, node_id: str, downstream: bool = True) -> None:
-    """Let a node count as skipped; what comes after it is decided by its rules. Raises NotFound."""
+    """Let a node count as skipped; what comes after it is decided by its rules. Raises NotFound; Conflict as above."""
     _decide(principal, run_id, node_id, NodeState.SKIPPED, "dag_run.skip", downstream=downstream)
 
 
@@ -162,7 +163,7 @@ def decide_approval(*, principal: Principal, run_id: UUID, node_id: str, approve
 def _decide(
     principal: Principal, run_id: UUID, node_id: str, state: NodeState, action: str, *, downstream: bool
 ) -> None:
-    store, run = _locked(principal, run_id)
+    store, run = _reopenable(principal, run_id)
     graph, node = _find(store, run, node_id)
     cleared = graph.with_below([node]) if downstream else {node}
     reason = f"marked {state.word} by {principal.actor}"
@@ -203,6 +204,15 @@ def _locked(principal: Principal, run_id: UUID) -> tuple[RunStore, Run]:
     if found is None:
         raise NotFound(f"no run with id {run_id} in tenant {principal.tenant_slug}")
     return found
+
+
+def _reopenable(principal: Principal, run_id: UUID) -> tuple[RunStore, Run]:
+    """Not one that is being stopped: what still ends of it would be counted as the end of what is to run again."""
+    store, run = _locked(principal, run_id)
+    if run.status is RunStatus.RUNNING and run.ending is not None:
+        said = f"run {run_id} is being stopped and will end as {run.ending.word}: try again when it has ended"
+        raise Conflict(said, run_status=run.status.word)
+    return store, run
 
 
 def _find(store: RunStore, run: Run, node_id: str) -> tuple[Graph, int]:

@@ -14,6 +14,7 @@ from apps.executions.dags.graph import Graph, Reopened
 from apps.executions.dags.propagation import Propagation
 from apps.executions.dags.rows import Run
 from apps.executions.dags.settle import Outcome, reader, settle, write
+from apps.executions.dags.start import active_runs
 from apps.executions.dags.states import FINAL, EdgeOutcome, NodeState, RunStatus
 from apps.executions.store.dags import RunStore, run_of
 from chronoweb.runtime.postgres import int8s
@@ -63,6 +64,7 @@ def reopen(
         {"run": UUID(bytes=run.id), "nodes": int8s(sorted(cleared)), "actor": actor, "reason": reason},
     )
     outcome.changed += [(tenant, identity) for identity, tenant in fenced]
+    run.queued = run.queued or _has_no_place(connection, store, run)
     _write(connection, store, run, graph, cleared, changes)
     run.status, run.ending = RunStatus.RUNNING, None
     work = Propagation({run.id: run}, reader(store))
@@ -103,4 +105,13 @@ def _write(
     values = {name: int8s([getattr(one, name) for one in counts]) for name in counts[0]._fields}
     kept = [changes.nodes[node][1] for node in ordered]
     store.execute("reopen_nodes", where | values | {"nodes": int8s(ordered), "kept": kept})
-    store.execute("reopen_run", where | {"count": sum(graph.states[node] in FINAL for node in cleared)})
+    count = sum(graph.states[node] in FINAL for node in cleared)
+    store.execute("reopen_run", where | {"count": count, "queued": run.queued})
+
+
+def _has_no_place(connection: psycopg.Connection, store: RunStore, run: Run) -> bool:
+    """Whether a run that had ended must wait, for as many of its DAG as may are active, or wait already."""
+    if run.status is RunStatus.RUNNING:
+        return False
+    limited = store.rows("lock_limited_dag", {"run": UUID(bytes=run.id)})
+    return any(active_runs(connection, dag_id=UUID(bytes=dag)).asked >= most for dag, most in limited)

@@ -25,7 +25,7 @@ class Run:
     policy: FailurePolicy
     paused: bool
     queued: bool = False
-    """It has not begun yet: as many runs of its DAG as may are active."""
+    """It has not begun yet: as many runs of its DAG as may are active, or its time has not come."""
 
 
 @dataclass(slots=True)

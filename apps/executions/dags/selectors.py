@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from apps.executions import ids
 from apps.executions.dags.critical_path import Span, critical_path
 from apps.executions.dags.models import QUEUED, DagRun, RunNode, TaskDependency
 from apps.executions.dags.rows import NO_ITEM
+from apps.executions.dags.start import LEAD
 from apps.executions.dags.states import RunStatus
 from apps.executions.models import DagVersion, Execution
 from apps.executions.store.statements import named_sql
@@ -42,6 +43,15 @@ def run(principal: Principal, run_id: UUID) -> DagRun:
     if found is None:
         raise NotFound(f"no run with id {run_id} in tenant {principal.tenant_slug}")
     return found
+
+
+def waits_for(row: DagRun, *, now: datetime) -> str | None:
+    """Why a run has not begun; None if it has, or is being stopped."""
+    if row.queued_since is None:
+        return None
+    if row.run_at > now + LEAD:
+        return "run_at: not before " + row.run_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return "max_active_runs: as many runs of its DAG as may are active, or were asked for before it"
 
 
 def _numbered(principal: Principal) -> QuerySet[DagRun]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -34,7 +34,7 @@ def start_run(
 ) -> UUID:
     """Start a run of `plan`, due at `run_at` (None: now), and release its first nodes; returns the run's id.
 
-    queued: it waits, until `queue.begin_queued` lets it begin.
+    queued: it waits, until `queue.begin_queued` lets it begin, which is not before its time is near.
 
     connection: in a transaction (`postgres.raw` of Django's, or psycopg's); after the commit the caller wakes the
     preloader. nominal_at: the logical time the run stands for; unless it is a backfill, the run and its executions
@@ -74,16 +74,26 @@ def start_run(
     return UUID(bytes=identity)
 
 
+LEAD = timedelta(seconds=2)
+"""How long before it is due a run begins, so that its first executions are where they run when their time has come."""
+
+
 class ActiveRuns(NamedTuple):
-    """How many runs of a DAG have begun and not ended, and how many wait to begin."""
+    """How many runs of a DAG have begun and not ended, how many wait to begin, and how many are to begin later."""
 
     begun: int
     queued: int
+    later: int
+
+    @property
+    def asked(self) -> int:
+        """Those that a run which is due now comes after."""
+        return self.begun + self.queued
 
 
 def active_runs(connection: psycopg.Connection, *, dag_id: UUID) -> ActiveRuns:
     """Count them."""
-    row = connection.execute(named_sql("active_runs"), {"dag": dag_id}).fetchone()
+    row = connection.execute(named_sql("active_runs"), {"dag": dag_id, "lead": LEAD}).fetchone()
     assert row is not None
     return ActiveRuns(*row)
 

@@ -52,13 +52,21 @@ FROM unnest(%(nodes)s, %(open)s, %(succeeded)s, %(failed)s, %(skipped)s, %(error
 WHERE n.run_id = %(run)s AND n.node = v.node
 
 -- name: reopen_run
--- So many of its nodes are open again: it runs, with a time limit from now on, or when it has left the queue.
+-- So many of its nodes are open again: it runs, with a time limit from now on, or when it has left the queue, into which it
+-- goes if it had ended and its DAG has no place for it.
 UPDATE {dag_runs} r SET status = {RUN_RUNNING}, ending = NULL, finished_at = NULL,
     open_nodes = r.open_nodes + %(count)s,
-    deadline_at = CASE WHEN r.queued_since IS NULL
+    queued_since = CASE WHEN %(queued)s THEN coalesce(r.queued_since, clock_timestamp()) END,
+    deadline_at = CASE WHEN NOT %(queued)s
         THEN clock_timestamp() + r.timeout_seconds * interval '1 second' END,
     version = r.version + 1
 WHERE r.id = %(run)s
+
+-- name: lock_limited_dag
+-- The DAG of a run, locked as by whoever triggers it, if only so many of its runs may be active.
+SELECT d.id, d.max_active_runs FROM {dag_runs} r JOIN dags d ON d.id = r.dag_id
+WHERE r.id = %(run)s AND d.max_active_runs IS NOT NULL
+FOR UPDATE OF d
 
 -- name: fence_executions
 -- Executions of these nodes, of whatever generation, end here: what runs still can commit nothing any more. Its worker

@@ -33,19 +33,28 @@ SELECT %(scheduled)s, %(run)s::uuid, v.parent, v.child, v.condition::jsonb
 FROM unnest(%(parents)s, %(children)s, %(conditions)s) v(parent, child, condition)
 
 -- name: active_runs
--- How many runs of a DAG have begun and not ended, and how many wait to begin.
-SELECT count(*) FILTER (WHERE queued_since IS NULL), count(queued_since)
-FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}
+-- How many runs of a DAG have begun and not ended, how many wait to begin, and how many wait for their time, which take
+-- nobody's place before it.
+SELECT count(*) FILTER (WHERE queued_since IS NULL AND due), count(queued_since) FILTER (WHERE due),
+    count(*) FILTER (WHERE NOT due)
+FROM (
+    SELECT queued_since, run_at <= clock_timestamp() + %(lead)s AS due
+    FROM dag_runs WHERE dag_id = %(dag)s AND status = {RUN_RUNNING}
+) r
 
 -- name: dags_with_queued_runs
--- DAGs of which runs wait to begin, and how many of each have begun and not ended.
+-- DAGs of which runs wait to begin, their time having come, and how many of each have begun and not ended.
 SELECT q.dag_id, (
     SELECT count(*) FROM dag_runs r WHERE r.dag_id = q.dag_id AND r.status = {RUN_RUNNING} AND r.queued_since IS NULL)
-FROM (SELECT DISTINCT dag_id FROM dag_runs WHERE queued_since IS NOT NULL LIMIT %(limit)s) q
+FROM (
+    SELECT DISTINCT dag_id FROM dag_runs
+    WHERE queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s LIMIT %(limit)s) q
 
 -- name: queued_runs
--- The oldest runs of a DAG that wait to begin.
-SELECT id FROM dag_runs WHERE dag_id = %(dag)s AND queued_since IS NOT NULL ORDER BY id LIMIT %(limit)s
+-- The oldest runs of a DAG that wait to begin: since they were asked for, or for which time, or asked to run again.
+SELECT id FROM dag_runs
+WHERE dag_id = %(dag)s AND queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s
+ORDER BY greatest(queued_since, run_at), id LIMIT %(limit)s
 
 -- name: leave_queue
 -- A run begins now, and its time limit with it.
