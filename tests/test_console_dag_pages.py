@@ -283,6 +283,8 @@ def test_what_cannot_be_done_is_said(tenant: Tenant, dags: Dags) -> None:
     assert "nothing to run again" in answer.json()["problem"]
     assert client.post(f"/t/{tenant.slug}/runs/{run}/act/explode").status_code == 404
     assert client.post(f"/t/{tenant.slug}/runs/{run}/nodes/nobody/act/skip").status_code == 404
+    assert client.get(f"/t/{tenant.slug}/runs/{run}/nodes/%00/").status_code == 404
+    assert client.post(f"/t/{tenant.slug}/runs/{run}/nodes/%00/act/skip").status_code == 404
     answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/cancel", {"note": "x" * 1001})
     assert answer.status_code == 422
 
