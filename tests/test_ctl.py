@@ -3,8 +3,10 @@
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import yaml
 from django.conf import settings
 from django.test import Client
 
-from apps.ctl import follow
+from apps.ctl import client, follow
 from apps.ctl.arguments import KEY_VARIABLE, URL_VARIABLE
 from apps.ctl.errors import Exit
 from apps.ctl.main import main
@@ -269,7 +271,7 @@ def test_many_dead_letters_at_once() -> None:
 
 def test_workers_and_who(ctl: Ctl) -> None:
     assert ctl("workers").split()[:2] == ["ID", "STATE"]
-    assert ctl.json("workers") == []
+    assert ctl.json("workers") == ctl.json("workers", "list") == []
     assert f"operator of {ctl.api.tenant.name}" in ctl("whoami")
     assert ctl.json("whoami")["slug"] == ctl.api.tenant.slug
 
@@ -305,6 +307,8 @@ def test_foreign_things_are_unknown(ctl: Ctl) -> None:
         (["tasks", "trigger", "a", "--parameters", "[]"], "not a JSON object"),
         (["tasks", "trigger", "a", "-p", "x"], "is not NAME=VALUE"),
         (["--url", "chronoweb.example.com", "whoami"], "is no address of a server"),
+        (["--url", "http://[::1", "whoami"], "'http://[::1' is no address of a server"),
+        (["--url", "http://localhost:99999", "whoami"], "is no address of a server"),
         (["--key-file", "/none", "whoami"], "/none cannot be read"),
     ],
 )
@@ -341,7 +345,8 @@ def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
             Exit.REFUSED,
             "base_url: https://eu/",
         ),
-        (httpx.Response(200, text="hello"), Exit.AWAY, "not as chronoweb does"),
+        (httpx.Response(200, text="hello"), Exit.AWAY, "is not chronoweb's API"),
+        (httpx.Response(404, text="<html>"), Exit.AWAY, "http://localhost/api/v1/tenants/me is not chronoweb's API"),
         (httpx.Response(418, json=["x"]), Exit.REFUSED, "does not say why"),
     ],
 )
@@ -386,6 +391,18 @@ def test_without_a_database_or_a_server() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == Exit.AWAY
     assert done.stderr.startswith("ctl: http://127.0.0.1:1 does not answer")
+
+
+def test_a_port_that_speaks_no_tls_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.TIMEOUT.connect == 5
+    monkeypatch.setattr(client, "TIMEOUT", httpx.Timeout(60.0, connect=0.2))
+    err = io.StringIO()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        assert main(["whoami"], environment={URL_VARIABLE: url, KEY_VARIABLE: KEY}, err=err) == Exit.AWAY
+    assert time.monotonic() - began < 10
+    assert "does not answer" in err.getvalue()
 
 
 # ---- logs, live ---------------------------------------------------------------------------------------------------
