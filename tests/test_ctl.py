@@ -20,12 +20,13 @@ from apps.ctl import client, follow
 from apps.ctl.arguments import KEY_VARIABLE, URL_VARIABLE
 from apps.ctl.errors import Exit
 from apps.ctl.main import main
-from apps.ctl.output import visible
+from apps.ctl.output import Output
 from apps.definitions.models import Dag, Task
 from apps.executions.models import DeadLetter, Execution
 from apps.executions.states import Status
 from apps.tenants.models import Role
 from chronoweb.runtime.clock import SystemClock
+from chronoweb.runtime.terminal import is_harmless, visible
 from tests.factories import MANUAL, Api, document, execution, make_api, make_task, reread
 from tests.test_dag_document import SHORT
 
@@ -457,15 +458,32 @@ def test_lines_as_they_are_and_as_json() -> None:
         assert main(["runs", "logs", ID, *words], environment=environment, out=out, transport=transport) == Exit.DONE
         return out.getvalue()
 
-    assert logs() == "a\x1b[2J\nb\n"  # into a pipe, what was printed
+    assert logs() == "a\\x1b[2J\nb\n"
     assert logs("-t", "--attempt", "2") == "t2  b\n"
     assert [json.loads(line) for line in logs("-o", "json").splitlines()] == items
 
 
 def test_a_terminal_is_not_made_to_obey() -> None:
-    assert visible("\x1b[31mred\x1b[0m \x1b[2J\x07\u202e") == "�[31mred�[0m �[2J��"
-    assert visible("\x1b[31mred\x1b[0m \x1b[2J", colours=True) == "\x1b[31mred\x1b[0m �[2J"
+    assert visible("\x1b[31mred\x1b[0m \x1b[2J\x07\u202e") == r"\x1b[31mred\x1b[0m \x1b[2J\x07\u202e"
+    assert visible("\x1b[31mred\x1b[0m \x1b[2J", colours=True) == "\x1b[31mred\x1b[0m \\x1b[2J"
     assert visible("tab\t line\n ü 日本") == "tab\t line\n ü 日本"
+    assert visible("\x85\x9b2J\x7f\u2066\ud800\r") == r"\x85\x9b2J\x7f\u2066\ud800\x0d"
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+def test_no_form_lets_others_speak_to_the_terminal(form: str) -> None:
+    hostile = "a\x1b]0;x\x07\x9b2J\x7f\u202eb"
+    out = io.StringIO()
+    output = Output(out, form)
+    output.one({"name": hostile})
+    output.items([{"name": hostile}], {"NAME": "name"})
+    output.say(hostile)
+    said = out.getvalue()
+    assert is_harmless(said)
+    if form == "json":
+        assert json.loads(said.partition("[\n")[0]) == {"name": hostile}
+    if form == "yaml":
+        assert yaml.safe_load(said.partition("\n- ")[0]) == {"name": hostile}
 
 
 class _Answers(httpx.BaseTransport):

@@ -11,7 +11,8 @@ import httpx
 from apps.ctl.arguments import KEY_VARIABLE, URL_VARIABLE, parser
 from apps.ctl.client import Client
 from apps.ctl.errors import CtlError, Exit, usage
-from apps.ctl.output import Output, visible
+from apps.ctl.output import Output
+from chronoweb.runtime.terminal import visible
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
