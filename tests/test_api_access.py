@@ -302,6 +302,23 @@ def test_a_scoped_key_gives_no_more_than_it_has() -> None:
         problem(scoped.post("/api-keys", {"name": "b", "scopes": wrong}), 422)
 
 
+def test_a_scoped_key_makes_nobody_more_than_it_is() -> None:
+    owner = make_api(role=Role.OWNER)
+    make_person(owner.tenant, role=Role.OWNER)
+    given = {"name": "a", "role": "owner", "scopes": ["members"]}
+    scoped = Api(key=owner.post("/api-keys", given).json()["key"], tenant=owner.tenant)
+    stranger, person = make_person(None), make_person(owner.tenant, role=Role.OPERATOR)
+    path = f"/members/{person.username}"
+    for role in Role.values:
+        refused = problem(scoped.post("/members", {"username": stranger.username, "role": role}), 403)
+        assert "scopes (members) may not add members" in refused["detail"]
+    assert "may not raise" in problem(scoped.call("patch", path, {"role": "owner"}), 403)["detail"]
+    assert owner.get(path).json()["role"] == "operator"
+    assert scoped.call("patch", path, {"role": "viewer"}).status_code == 200
+    assert scoped.call("delete", path).status_code == 204
+    assert not AuditEntry.objects.filter(tenant=owner.tenant, action="membership.create").exists()
+
+
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR])
 @pytest.mark.parametrize(("method", "path"), [("get", "/api-keys"), ("post", "/api-keys"), ("post", "/members")])
 def test_only_owners_decide_who_gets_in(role: Role, method: str, path: str) -> None:

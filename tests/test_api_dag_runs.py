@@ -93,6 +93,15 @@ def test_a_run_is_shown_with_its_nodes_edges_and_critical_path() -> None:
     assert execution["origin"] == "dag"
 
 
+def test_an_impossible_node_is_not_there() -> None:
+    api = make_api()
+    at = f"/dags/executions/{started(api)}/nodes/%00"
+    problem(api.get(at), 404)
+    problem(api.get(f"{at}/explain"), 404)
+    for act, body in (("clear", {}), ("mark", {"state": "success"}), ("skip", {}), ("approve", {})):
+        problem(api.post(f"{at}/{act}", body), 404)
+
+
 def test_runs_are_listed_by_dag_and_status_a_page_at_a_time() -> None:
     api = make_api()
     dag = making.create_dag(

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.test import Client
 
 from apps.console import hub as hubs
+from apps.console import sockets
 from apps.console.dags import run_state
 from apps.console.dags.run_state import RunSource
 from apps.console.dags.runs_live import RunsSource
@@ -23,7 +24,7 @@ from apps.executions import feed
 from apps.executions.dags import operations
 from apps.executions.dags.models import RunNode
 from apps.executions.states import Status
-from apps.tenants.models import Tenant
+from apps.tenants.models import Membership, Tenant
 from chronoweb.asgi import application
 from tests.console_dags import SALES, Dags, make_member
 from tests.console_ledger import make_tenant
@@ -95,6 +96,19 @@ class Screen:
         async with asyncio.timeout(5):
             while not wanted.items() <= self.states.items():
                 await self.hear()
+
+
+async def test_who_leaves_the_tenant_loses_a_page_on_which_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "RECHECK_SECONDS", 0.3)
+    dags, cookie, run = await prepare()
+    async with connected(dags.tenant, cookie, f"runs/{run}/") as communicator:
+        await communicator.receive_json_from(timeout=5)
+        for hub in hubs.hubs().values():
+            await hub.stop()  # from here on there is nothing to tell
+        await Membership.objects.filter(tenant=dags.tenant).adelete()
+        while (event := await communicator.receive_output(timeout=5))["type"] != "websocket.close":
+            pass
+    assert event["code"] == sockets.NOT_FOUND
 
 
 async def test_nodes_without_an_execution_change_live_too() -> None:

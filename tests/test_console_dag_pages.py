@@ -249,7 +249,7 @@ def test_each_button_does_what_its_role_may(tenant: Tenant, dags: Dags, of: str,
         standing.pause_dag(principal=dags.who, dag_id=dag.id)
     places = {"run": f"runs/{run}/", "node": f"runs/{run}/nodes/{NODE_OF.get(act, 'a')}/", "dag": f"dags/{dag.id}/"}
     url = f"/t/{tenant.slug}/{places[of]}act/{act}"
-    sent = {"note": "because", "parameters": "{}"}
+    sent = {"parameters": "{}"} if act == "run" else {"note": "because"}
     before = len(audited(tenant, action))
     refused = client_of(tenant, Role.VIEWER).post(url, sent)
     assert (refused.status_code, len(audited(tenant, action))) == (403, before)
@@ -285,8 +285,12 @@ def test_what_cannot_be_done_is_said(tenant: Tenant, dags: Dags) -> None:
     assert "nothing to run again" in answer.json()["problem"]
     assert client.post(f"/t/{tenant.slug}/runs/{run}/act/explode").status_code == 404
     assert client.post(f"/t/{tenant.slug}/runs/{run}/nodes/nobody/act/skip").status_code == 404
+    assert client.get(f"/t/{tenant.slug}/runs/{run}/nodes/%00/").status_code == 404
+    assert client.post(f"/t/{tenant.slug}/runs/{run}/nodes/%00/act/skip").status_code == 404
     answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/cancel", {"note": "x" * 1001})
     assert answer.status_code == 422
+    answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/cancel", {"note": "a\0b"})
+    assert (answer.status_code, answer.json()["errors"][0]["problem"]) == (422, "/note: has a NUL character")
     DagRun.objects.filter(id=run).update(ending=RunStatus.CANCELLED)
     answer = client.post(f"/t/{tenant.slug}/runs/{run}/act/rerun")
     assert (answer.status_code, "try again when it has ended" in answer.json()["problem"]) == (409, True)
@@ -296,6 +300,35 @@ def test_a_run_for_later_says_when_it_begins(tenant: Tenant, dags: Dags) -> None
     run = dags.start(dags.make("sales", SALES))
     DagRun.objects.filter(id=run).update(queued_since="2027-01-01T00:00Z", run_at="2099-01-01T00:00Z")
     assert "queued: run_at: not before 2099-01-01T00:00:00Z" in page(tenant, f"runs/{run}/")
+
+
+def test_a_form_that_is_broken_or_strange_does_nothing(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("plain", layered(1, 1))
+    url, client = f"/t/{tenant.slug}/dags/{dag.id}/act/run", client_of(tenant)
+    part = '--b\r\nContent-Disposition: form-data; name="parameters"\r\n\r\n{}\r\n'
+    for body in (
+        "nothing",
+        part,
+        part + "--b\r\nContent-Disp",
+        part + "--b\r\n\r\n{}\r\n--b--\r\n",
+        "x" + part + "--b--",
+    ):
+        answer = client.post(url, body, content_type="multipart/form-data; boundary=b")
+        assert (answer.status_code, "whole" in answer.json()["problem"]) == (400, True), body
+    assert client.post(url, part, content_type="multipart/form-data").status_code == 400
+    assert client.post(url, {"parameters": "{}"}, content_type="application/json").status_code == 415
+    for fields in (
+        {"parameters": "{}", "parameter": "{}"},
+        {"parameters": ["{}", "{}"]},
+        {"p.day": "x"},
+        {"note": "x"},
+    ):
+        assert client.post(url, fields).status_code == 422, fields
+    assert client.post(f"/t/{tenant.slug}/dags/{dag.id}/act/pause", {"nots": "x"}).status_code == 422
+    assert audited(tenant, "dag.trigger") == audited(tenant, "dag.pause") == []
+    assert client.post(url, part + "--b--\r\n", content_type="multipart/form-data; boundary=b").status_code == 200
+    assert client.post(url, "parameters=%7B%7D", content_type="application/x-www-form-urlencoded").status_code == 200
+    assert len(audited(tenant, "dag.trigger")) == 2
 
 
 SCHEMA = {

@@ -12,6 +12,7 @@ from apps.definitions import services
 from apps.definitions.crontab import importing
 from apps.definitions.models import Task
 from apps.tenants.models import AuditEntry, Role, Tenant
+from chronoweb.runtime.terminal import is_harmless
 from tests.factories import Api, make_api, make_task, make_tenant, pointers, problem
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +55,12 @@ def written(folder: Path, text: str, name: str = "crontab") -> Path:
 
 def tasks_of(tenant: Tenant) -> dict[str, Task]:
     return {task.name: task for task in Task.objects.filter(tenant=tenant, deleted_at=None)}
+
+
+def test_what_a_crontab_says_is_shown_and_not_obeyed(tenant: Tenant, tmp_path: Path) -> None:
+    said = run(tenant, written(tmp_path, "# \x9b2J\n1 2 * * * echo \x1b]0;owned\x07 \u202e x\n"), "--user", "--dry-run")
+    assert is_harmless(said)
+    assert r"\x1b]0;owned\x07 \u202e" in said
 
 
 def test_a_system_crontab_line_by_line(tenant: Tenant, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

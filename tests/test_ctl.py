@@ -3,8 +3,10 @@
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,17 @@ import yaml
 from django.conf import settings
 from django.test import Client
 
-from apps.ctl import follow
+from apps.ctl import client, follow
 from apps.ctl.arguments import KEY_VARIABLE, URL_VARIABLE
 from apps.ctl.errors import Exit
 from apps.ctl.main import main
-from apps.ctl.output import visible
+from apps.ctl.output import Output
 from apps.definitions.models import Dag, Task
 from apps.executions.models import DeadLetter, Execution
 from apps.executions.states import Status
 from apps.tenants.models import Role
 from chronoweb.runtime.clock import SystemClock
+from chronoweb.runtime.terminal import is_harmless, visible
 from tests.factories import MANUAL, Api, document, execution, make_api, make_task, reread
 from tests.test_dag_document import SHORT
 
@@ -269,7 +272,7 @@ def test_many_dead_letters_at_once() -> None:
 
 def test_workers_and_who(ctl: Ctl) -> None:
     assert ctl("workers").split()[:2] == ["ID", "STATE"]
-    assert ctl.json("workers") == []
+    assert ctl.json("workers") == ctl.json("workers", "list") == []
     assert f"operator of {ctl.api.tenant.name}" in ctl("whoami")
     assert ctl.json("whoami")["slug"] == ctl.api.tenant.slug
 
@@ -305,6 +308,8 @@ def test_foreign_things_are_unknown(ctl: Ctl) -> None:
         (["tasks", "trigger", "a", "--parameters", "[]"], "not a JSON object"),
         (["tasks", "trigger", "a", "-p", "x"], "is not NAME=VALUE"),
         (["--url", "chronoweb.example.com", "whoami"], "is no address of a server"),
+        (["--url", "http://[::1", "whoami"], "'http://[::1' is no address of a server"),
+        (["--url", "http://localhost:99999", "whoami"], "is no address of a server"),
         (["--key-file", "/none", "whoami"], "/none cannot be read"),
     ],
 )
@@ -341,7 +346,8 @@ def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
             Exit.REFUSED,
             "base_url: https://eu/",
         ),
-        (httpx.Response(200, text="hello"), Exit.AWAY, "not as chronoweb does"),
+        (httpx.Response(200, text="hello"), Exit.AWAY, "is not chronoweb's API"),
+        (httpx.Response(404, text="<html>"), Exit.AWAY, "http://localhost/api/v1/tenants/me is not chronoweb's API"),
         (httpx.Response(418, json=["x"]), Exit.REFUSED, "does not say why"),
     ],
 )
@@ -386,6 +392,18 @@ def test_without_a_database_or_a_server() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == Exit.AWAY
     assert done.stderr.startswith("ctl: http://127.0.0.1:1 does not answer")
+
+
+def test_a_port_that_speaks_no_tls_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.TIMEOUT.connect == 5
+    monkeypatch.setattr(client, "TIMEOUT", httpx.Timeout(60.0, connect=0.2))
+    err = io.StringIO()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        assert main(["whoami"], environment={URL_VARIABLE: url, KEY_VARIABLE: KEY}, err=err) == Exit.AWAY
+    assert time.monotonic() - began < 10
+    assert "does not answer" in err.getvalue()
 
 
 # ---- logs, live ---------------------------------------------------------------------------------------------------
@@ -440,15 +458,32 @@ def test_lines_as_they_are_and_as_json() -> None:
         assert main(["runs", "logs", ID, *words], environment=environment, out=out, transport=transport) == Exit.DONE
         return out.getvalue()
 
-    assert logs() == "a\x1b[2J\nb\n"  # into a pipe, what was printed
+    assert logs() == "a\\x1b[2J\nb\n"
     assert logs("-t", "--attempt", "2") == "t2  b\n"
     assert [json.loads(line) for line in logs("-o", "json").splitlines()] == items
 
 
 def test_a_terminal_is_not_made_to_obey() -> None:
-    assert visible("\x1b[31mred\x1b[0m \x1b[2J\x07\u202e") == "�[31mred�[0m �[2J��"
-    assert visible("\x1b[31mred\x1b[0m \x1b[2J", colours=True) == "\x1b[31mred\x1b[0m �[2J"
+    assert visible("\x1b[31mred\x1b[0m \x1b[2J\x07\u202e") == r"\x1b[31mred\x1b[0m \x1b[2J\x07\u202e"
+    assert visible("\x1b[31mred\x1b[0m \x1b[2J", colours=True) == "\x1b[31mred\x1b[0m \\x1b[2J"
     assert visible("tab\t line\n ü 日本") == "tab\t line\n ü 日本"
+    assert visible("\x85\x9b2J\x7f\u2066\ud800\r") == r"\x85\x9b2J\x7f\u2066\ud800\x0d"
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+def test_no_form_lets_others_speak_to_the_terminal(form: str) -> None:
+    hostile = "a\x1b]0;x\x07\x9b2J\x7f\u202eb"
+    out = io.StringIO()
+    output = Output(out, form)
+    output.one({"name": hostile})
+    output.items([{"name": hostile}], {"NAME": "name"})
+    output.say(hostile)
+    said = out.getvalue()
+    assert is_harmless(said)
+    if form == "json":
+        assert json.loads(said.partition("[\n")[0]) == {"name": hostile}
+    if form == "yaml":
+        assert yaml.safe_load(said.partition("\n- ")[0]) == {"name": hostile}
 
 
 class _Answers(httpx.BaseTransport):

@@ -1,6 +1,7 @@
 """Why an execution is not running: each cause alone and in pairs gives its code and its figures, and nothing else."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import redis
 from django.conf import settings
 
+from apps.executions import hot_keys, ids
 from apps.executions.quotas import Use
 from apps.executions.states import ExecutionClass, Hold, Origin, Status
 from apps.explain import facts, service, words
@@ -18,10 +20,10 @@ from apps.explain.facts import Facts
 from apps.explain.fleet import Fleet, Line, fleet_of
 from apps.explain.reasons import reasons
 from apps.explain.words import Code, Reason
-from apps.worker.live_state import LiveState
+from apps.worker.live_state import LiveState, LiveStates
 from chronoweb.runtime.config import Config
-from tests.explain_causes import CAUSES, EXCLUSIVE, Cause, Scene, load
-from tests.stack import ledger_on
+from tests.explain_causes import CAUSES, EXCLUSIVE, HANDLER, WORKER, Cause, Scene, load
+from tests.stack import Ledger, ledger_on
 
 NOW = datetime(2026, 3, 2, 1, 20, tzinfo=UTC)
 PAIRS = [
@@ -40,13 +42,14 @@ def scene(
         yield Scene(ledger, redis_client, redis_prefix)
 
 
-def explain(scene: Scene) -> service.Explanation:
+def explain(scene: Scene, *, whole: bool = False) -> service.Explanation:
     row = facts.read(
         scene.ledger.connection,
         execution_id=UUID(bytes=scene.execution),
         tenant_id=UUID(bytes=scene.ledger.tenant),
+        whole=whole,
     )
-    return service.of_row(row)
+    return service.of_row(row, whole=whole)
 
 
 def told(scene: Scene) -> dict[Code, Reason]:
@@ -90,6 +93,40 @@ def test_causes_in_pairs(scene: Scene, pair: tuple[Cause, Cause]) -> None:
     assert set(found) == {cause.code for cause in pair}
     for cause in pair:
         check(scene, cause, found[cause.code])
+
+
+def test_another_tenants_load_changes_no_answer(scene: Scene) -> None:
+    scene.run(2)
+    scene.report(free=(9, 0, 2))
+    load(scene)
+    ring = hot_keys.ring_key(scene.prefix, ids.shard(scene.execution), 1)
+    scene.redis.zadd(ring, {hot_keys.member_name(scene.ledger.tenant, 0): 0})
+
+    def answer() -> Any:
+        found = explain(scene)
+        return found.reasons, found.position, found.estimate
+
+    before = answer()
+    assert before[0][0].code is Code.NO_FREE_SLOT
+    other = Ledger(scene.ledger.url, scene.ledger.connection)
+    other.define(handler=HANDLER)
+    busy = other.register_worker()
+    other.add(3, status=Status.RUNNING, worker=busy)
+    scene.ledger.connection.execute(
+        "UPDATE workers SET state = 'active', heartbeat_at = now(), completed_last_minute = 62 WHERE id = %s", (busy,)
+    )
+    states = LiveStates(scene.redis, scene.prefix)
+    states.report(1000, replace(WORKER, tenant=other.tenant.hex()))
+    scene.redis.zadd(ring, {hot_keys.member_name(other.tenant, 0): 0})
+    assert answer() == before
+    platform = explain(scene, whole=True)
+    assert platform.reasons[0].figures["outstanding"] == 3
+    assert platform.position is not None
+    assert platform.position.turns == 2
+    assert platform.estimate is not None
+    assert "62 ended in the last minute" in platform.estimate.basis
+    states.withdraw(1)
+    assert explain(scene).reasons[0].figures["workers_alive"] == 0
 
 
 # ---- pure -----------------------------------------------------------------------------------------------------------
@@ -170,7 +207,8 @@ def test_the_start_is_guessed_from_what_is_known() -> None:
     queued = guess(line=Line(600, 2), ended_last_minute=600)
     assert queued.at == NOW + timedelta(minutes=2)
     assert queued.basis == "1,200 before it, 600 ended in the last minute"
-    assert guess(line=Line(600, 1)).at is None, "nothing ended lately: nobody can tell"
+    assert guess(line=Line(600, 1), ended_last_minute=0).at is None, "nothing ended lately: nobody can tell"
+    assert guess(line=Line(600, None)).basis == "600 before it, on workers that it shares"
     pause = facts.StandingHold(UUID(int=2), Hold.PAUSED, "", "key:a", NOW)
     assert guess(holds=(pause,)).basis == "nobody can tell when this ends: task_paused"
     quota = facts.QuotaUse(Use.EXECUTIONS, 10_000, 10_000, NOW + timedelta(minutes=40))
@@ -183,9 +221,9 @@ def test_a_tenants_own_workers_are_all_that_may_run_its_work() -> None:
         return LiveState((0, 0, 0), (8, 8, 8), (free,) * 3, (None,) * 3, {"redis": "x"}, labels, tenant)
 
     states = [worker(5, None, "gpu"), worker(0, "a" * 32), worker(3, "b" * 32)]
-    assert fleet_of(states, tenant="a" * 32, requires=(), class_index=1) == Fleet(3, 1, 8, 0)
-    assert fleet_of(states, tenant="a" * 32, requires=("gpu",), class_index=1) == Fleet(3, 1, 8, 5)
-    assert fleet_of(states, tenant="c" * 32, requires=("tpu",), class_index=1) == Fleet(3, 0, 0, 0)
+    assert fleet_of(states, tenant="a" * 32, requires=(), class_index=1) == Fleet(2, 1, 8, 0)
+    assert fleet_of(states, tenant="a" * 32, requires=("gpu",), class_index=1) == Fleet(2, 1, 8, 5)
+    assert fleet_of(states, tenant="c" * 32, requires=("tpu",), class_index=1) == Fleet(1, 0, 0, 0)
 
 
 def test_figures_are_told_as_people_say_them() -> None:

@@ -72,6 +72,24 @@ def test_a_long_attempt_that_need_not_tell_it_lives_is_warned_of(api: Api) -> No
     assert advice.LONG_SECONDS == 900
 
 
+def test_references_of_dags_in_a_plain_task_are_warned_of(api: Api) -> None:
+    argv = ["echo", "{{ parameters.x }}", "{", "x-{{run.id}}"]
+    command = {"type": "command", "argv": argv, "environment": {"A": "{{ parameters.x }}"}}
+    concurrency = {"key": "customer-{{ parameters.x }}", "limit": 1}
+    given = document(handler=command, parameters={"x": "{{ item }}"}, concurrency=concurrency)
+    answer = api.post("/tasks", given)
+    assert answer.status_code == 201, answer.content
+    warnings = answer.json()["warnings"]
+    assert [one["pointer"] for one in warnings] == [
+        "/handler/argv/1",
+        "/handler/argv/3",
+        "/handler/environment/A",
+        "/parameters/x",
+    ]
+    assert "nodes of DAGs only" in warnings[0]["detail"]
+    assert "CHRONOWEB_PARAMETERS" in warnings[0]["detail"]
+
+
 # ---- the queue ----------------------------------------------------------------------------------------------------
 
 

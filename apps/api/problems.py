@@ -17,7 +17,15 @@ from rest_framework.response import Response
 from apps.definitions.services import VersionMismatch
 from apps.tenants.regions import WrongRegion
 from chronoweb.runtime import request_id
-from chronoweb.runtime.errors import Conflict, Contradiction, InvalidInput, InvalidInputs, NotFound, ServiceUnavailable
+from chronoweb.runtime.errors import (
+    Conflict,
+    Contradiction,
+    InvalidInput,
+    InvalidInputs,
+    NotAllowed,
+    NotFound,
+    ServiceUnavailable,
+)
 from chronoweb.runtime.rate_limit import TooMany
 
 logger = logging.getLogger(__name__)
@@ -90,6 +98,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         return problem(412, "version-mismatch", str(error), **error.extra)
     if isinstance(error, Conflict):
         return problem(409, "conflict", str(error), **error.extra)
+    if isinstance(error, NotAllowed):
+        return problem(403, "forbidden", str(error))
     if isinstance(error, WrongRegion):
         return problem(421, "wrong-region", str(error), region=error.region, base_url=error.base_url)
     if isinstance(error, NotFound | Http404):

@@ -14,6 +14,7 @@ from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import NotFound
 
 RECHECK_SECONDS = 30.0
+"""So long whoever is no longer a member may go on looking, whether anything happens or not."""
 NOT_FOUND = 4404
 """Closes the socket of who is not, or no longer, a member of the tenant, and of what is not there."""
 U = TypeVar("U")
@@ -92,7 +93,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
     async def _follow(self, hub: Hub[U], viewer: Viewer[U]) -> None:
         recheck_at = time.monotonic() + RECHECK_SECONDS
         while True:
-            update = await viewer.updates.get()
+            update = await _next(viewer, recheck_at - time.monotonic())
             if time.monotonic() >= recheck_at:
                 recheck_at = time.monotonic() + RECHECK_SECONDS
                 if not await self._is_member():
@@ -101,8 +102,17 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
             if viewer.fell_behind:
                 viewer.forget_the_past()
                 await self.send_json(await self.snapshot(hub))
-            elif (message := self.message(update)) is not None:
+            elif update is not None and (message := self.message(update)) is not None:
                 await self.send_json(message)
+
+
+async def _next(viewer: Viewer[U], seconds: float) -> U | None:
+    """The next update; None where none comes within `seconds`."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            return await viewer.updates.get()
+    except TimeoutError:
+        return None
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):

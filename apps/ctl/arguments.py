@@ -49,7 +49,8 @@ def parser() -> ArgumentParser:
     _executions(_group(groups, "runs", "executions of tasks", aliases=["executions"]))
     _dags(_group(groups, "dags", "workflows and their runs"))
     _dead_letters(_group(groups, "dlq", "dead letters: what ran out of attempts"))
-    _verb(groups, "workers", "who runs the work", fleet.workers)
+    workers = _verb(groups, "workers", "who runs the work", fleet.workers)
+    workers.add_argument("verb", nargs="?", choices=["list"], help="may be left out")
     _verb(groups, "whoami", "whose key this is", fleet.whoami)
     return top
 

@@ -9,7 +9,8 @@ import httpx
 
 from apps.ctl.errors import CtlError, Exit, refused, usage
 
-TIMEOUT_SECONDS = 60.0
+TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+"""connect: also of the TLS handshake, which a port that speaks no TLS never ends."""
 TRIES = 2
 """A POST carries a key by which the server knows it again, so what was lost on the way may be sent once more."""
 LARGEST_PAGE = 200
@@ -19,16 +20,14 @@ class Client:
     """One server and one key."""
 
     def __init__(self, url: str, key: str, *, transport: httpx.BaseTransport | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise usage(f"{url!r} is no address of a server; such as https://chronoweb.example.com")
+        _refuse_no_address(url)
         if not key.isascii() or not key.isprintable():
             raise usage("the key has characters that no key has; is the file the right one?")
         self.url = url.rstrip("/").removesuffix("/api/v1")
         self._http = httpx.Client(
             base_url=f"{self.url}/api/v1",
             headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
-            timeout=TIMEOUT_SECONDS,
+            timeout=TIMEOUT,
             transport=transport,
         )
 
@@ -62,7 +61,7 @@ class Client:
         try:
             return answer.json()
         except ValueError:
-            raise CtlError(f"{self.url} answers, but not as chronoweb does: is the address right?", Exit.AWAY) from None
+            raise _no_api(answer) from None
 
     def pages(self, path: str, *, limit: int, **parameters: Any) -> list[Any]:
         """Up to `limit` items of a list, page by page."""
@@ -70,8 +69,7 @@ class Client:
 
     def stream(self, path: str, *, headers: Mapping[str, str], **parameters: Any) -> Any:
         """The open answer, as a context manager; reading waits for as long as it takes."""
-        timeout = httpx.Timeout(TIMEOUT_SECONDS)
-        return self._http.stream("GET", path, headers=headers, params=parameters, timeout=timeout)
+        return self._http.stream("GET", path, headers=headers, params=parameters)
 
     def find(self, kind: str, word: str) -> str:
         """The id of the task or DAG (`kind`: tasks, dags) that `word` names, by its name or id."""
@@ -102,11 +100,30 @@ class Client:
             try:
                 return self._http.request(method, path, json=body, params=parameters, headers=headers)
             except httpx.TransportError as error:
-                if not left:
+                if not left or isinstance(error, httpx.ConnectTimeout):
                     raise away(self.url, error) from None
             except (httpx.InvalidURL, UnicodeError, ValueError) as error:
                 raise usage(f"this cannot be sent: {error}") from None
         raise AssertionError("the last try returns or raises")
+
+
+def _refuse_no_address(url: str) -> None:
+    """Raise CtlError for what no server can have."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL):
+        is_one = False
+    if not is_one:
+        raise usage(f"{url!r} is no address of a server; such as https://chronoweb.example.com")
+
+
+def _no_api(answer: httpx.Response) -> CtlError:
+    where = f"{answer.url.scheme}://{answer.url.netloc.decode('ascii')}{answer.url.path}"
+    return CtlError(
+        f"{where} is not chronoweb's API, it does not answer as chronoweb does: is the address right?", Exit.AWAY
+    )
 
 
 def away(url: str, error: Exception) -> CtlError:
@@ -123,5 +140,7 @@ def check(answer: httpx.Response) -> None:
     try:
         problem = answer.json()
     except ValueError:
+        if answer.status_code in (404, 405):
+            raise _no_api(answer) from None
         problem = {}
     raise refused(answer.status_code, problem if isinstance(problem, dict) else {})

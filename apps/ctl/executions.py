@@ -76,7 +76,8 @@ def logs(client: Client, options: Namespace, output: Output) -> None:
         elif output.format == "yaml":
             output.value([line])
         else:
-            output.line(f"{line['time']}  {line['text']}" if options.timestamps else str(line["text"]))
+            text = f"{line['time']}  {line['text']}" if options.timestamps else str(line["text"])
+            output.line(text, colours=True)
 
 
 def wait(client: Client, execution_id: str, seconds: float, output: Output, clock: Clock = SYSTEM_CLOCK) -> None:

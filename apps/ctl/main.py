@@ -11,7 +11,8 @@ import httpx
 from apps.ctl.arguments import KEY_VARIABLE, URL_VARIABLE, parser
 from apps.ctl.client import Client
 from apps.ctl.errors import CtlError, Exit, usage
-from apps.ctl.output import Output, visible
+from apps.ctl.output import Output
+from chronoweb.runtime.terminal import visible
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -35,9 +36,10 @@ def main(
         if not url:
             raise usage(f"which server? Set {URL_VARIABLE} or give --url")
         key = _key(options.key, options.key_file, environment)
-        if url.startswith("http://") and urlsplit(url).hostname not in _LOCAL:
-            err.write("ctl: the key goes over the network unencrypted; use https\n")
         client = Client(url, key, transport=transport)
+        parts = urlsplit(url)
+        if parts.scheme == "http" and parts.hostname not in _LOCAL:
+            err.write("ctl: the key goes over the network unencrypted; use https\n")
         try:
             options.act(client, options, Output(out, options.output))
         finally:

@@ -1,7 +1,6 @@
 """What the command prints: tables for people, JSON and YAML for programs."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
@@ -10,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from chronoweb.runtime.terminal import is_harmless, visible, visible_json
+
 FORMATS = ("table", "json", "yaml")
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _PIPE_COLUMNS = 10_000
 _CELL = 80
 _STYLES = {
@@ -61,14 +60,15 @@ class Output:
     def value(self, value: Any) -> None:
         """As JSON, or YAML."""
         if self.format == "yaml":
-            self.file.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+            self.file.write(text if is_harmless(text) else yaml.safe_dump(value, sort_keys=False))
         else:
-            self.file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+            self.file.write(visible_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
         self.file.flush()
 
     def jsonl(self, value: Any) -> None:
         """As JSON on one line, for what comes one by one."""
-        self.file.write(json.dumps(value, ensure_ascii=False) + "\n")
+        self.file.write(visible_json(json.dumps(value, ensure_ascii=False)) + "\n")
         self.file.flush()
 
     def say(self, text: str) -> None:
@@ -76,9 +76,9 @@ class Output:
         if self.format == "table":
             self.line(text)
 
-    def line(self, text: str) -> None:
-        """Text of others, such as a line of a log. On a terminal nothing of it but colours is obeyed."""
-        self.file.write((visible(text, colours=True) if self._terminal else text) + "\n")
+    def line(self, text: str, *, colours: bool = False) -> None:
+        """Text of others, such as a line of a log. Nothing of it is obeyed, but colours where they may be."""
+        self.file.write(visible(text, colours=colours) + "\n")
         self.file.flush()
 
     def _cell(self, value: Any, most: int | None = _CELL) -> Text:
@@ -86,16 +86,6 @@ class Output:
         if most is not None and len(text) > most:
             text = text[: most - 1] + "…"
         return Text(text, style=_STYLES.get(text, "") if isinstance(value, str) else "")
-
-
-def visible(text: str, *, colours: bool = False) -> str:
-    """Without characters that a terminal obeys instead of showing them."""
-    if not colours:
-        return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
-    return "".join(
-        part if index % 2 else _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", part)
-        for index, part in enumerate(_COLOUR.split(text))
-    )
 
 
 def _plain(value: Any) -> str:

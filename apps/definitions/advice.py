@@ -4,9 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.executions import handler_signatures
+from apps.executions.dags import references
 
 LONG_SECONDS = 900
 """An attempt that may run longer should tell that it lives: else a fault late in it costs all of it."""
+
+MOST_REFERENCES = 10
+"""Told of: who has written one there has written them all by mistake."""
+_GETS_PARAMETERS = {
+    "python": "a Python handler takes them as its arguments",
+    "command": "a command reads them as JSON from the variable CHRONOWEB_PARAMETERS",
+    "container": "a container reads them as JSON from the variable CHRONOWEB_PARAMETERS",
+    "webhook": "a webhook without a body of its own is sent them, under parameters",
+}
 
 
 def warnings_of(document: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -26,4 +36,16 @@ def warnings_of(document: Mapping[str, Any]) -> list[dict[str, str]]:
             "it run it, others fail it"
         )
         found.append({"pointer": "/handler/name", "detail": detail})
-    return found
+    return [*found, *_unresolved(document)]
+
+
+def _unresolved(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """References where a task by itself has text. A node that runs it (`"task": NAME`) puts them in."""
+    handler = document["handler"]
+    places = {"handler": handler, "parameters": document["parameters"]}
+    texts = sorted({pointer for pointer, _ in references.find(places)})
+    detail = (
+        "{{ … }} is put in as a value in nodes of DAGs only; in a run of this task by itself it stays as it stands: "
+        + _GETS_PARAMETERS[handler["type"]]
+    )
+    return [{"pointer": pointer, "detail": detail} for pointer in texts[:MOST_REFERENCES]]

@@ -15,12 +15,12 @@ _MOMENTS = frozenset({Code.RATE_LIMIT_RPS})
 @dataclass(frozen=True, slots=True)
 class Position:
     """ahead: how many of its tenant, class and labels come before it, as counted. at_least: that ended at its bound.
-    turns: queues of its class that have work due, which take turns with its tenant's.
+    turns: queues of its class that have work due, which take turns with its tenant's; None: not to be told.
     """
 
     ahead: int
     at_least: bool
-    turns: int
+    turns: int | None
     loaded: bool
 
 
@@ -61,11 +61,13 @@ def estimate(facts: Facts, reasons: Sequence[Reason], place: Position | None) ->
 
 def _queue(facts: Facts, reasons: Sequence[Reason], place: Position | None) -> tuple[timedelta | None, str]:
     """How long the queue before it takes, at the speed of the last minute."""
-    before = (place.ahead * max(1, place.turns) if place else 0) + (
+    before = (place.ahead * (place.turns or 1) if place else 0) + (
         1 if any(r.code in (Code.NO_FREE_SLOT, Code.MAX_CONCURRENT_WORKERS) for r in reasons) else 0
     )
     if not before:
         return timedelta(0), "nothing is before it in its queue"
+    if facts.ended_last_minute is None:
+        return None, f"{before:,} before it, on workers that it shares"
     if not facts.ended_last_minute:
         return None, f"{before:,} before it, and nothing has ended in the last minute"
     seconds = before * 60 / facts.ended_last_minute

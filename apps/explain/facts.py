@@ -70,7 +70,9 @@ class Facts:
     """Everything that reasons are made from. Names are the ledger's; `now` is the database's clock.
 
     fleet: what live workers say; None: Redis is away. line: its place in the hot tier; None: it is not there, or Redis
-    is away. over_rate: the tenant's rate, where a dispatcher has just found it used up.
+    is away. over_rate: the tenant's rate, where a dispatcher has just found it used up. class_outstanding: of its
+    tenant; the platform's are told of all. ended_last_minute: on workers of its tenant's own, or of all; None: not to
+    be told.
     """
 
     now: datetime
@@ -111,7 +113,7 @@ class Facts:
     class_outstanding: int = 0
     leases: Mapping[str, datetime] = field(default_factory=dict)
     waiting_ahead: int = 0
-    ended_last_minute: int = 0
+    ended_last_minute: int | None = None
     event: Mapping[str, Any] | None = None
     node: Mapping[str, Any] | None = None
     dag_run_id: UUID | None = None
@@ -131,8 +133,10 @@ class Facts:
         return self.held(_EVERYTHING, Hold.FROZEN)
 
 
-def read(connection: psycopg.Connection, *, execution_id: UUID, tenant_id: UUID) -> dict[str, Any]:
-    """What the ledger says of an execution of the tenant. Raises NotFound."""
+def read(connection: psycopg.Connection, *, execution_id: UUID, tenant_id: UUID, whole: bool = False) -> dict[str, Any]:
+    """What the ledger says of an execution of the tenant. whole: counts take in what other tenants run, which the
+    platform alone may know. Raises NotFound.
+    """
     scheduled = ids.scheduled_at(execution_id)
     row = None
     if scheduled is not None:
@@ -141,6 +145,7 @@ def read(connection: psycopg.Connection, *, execution_id: UUID, tenant_id: UUID)
             "id": execution_id,
             "scheduled": scheduled,
             "tenant": tenant_id,
+            "whole": whole,
             "shown": SHOWN,
             "bound": BOUND,
             "day_begins": day["since"],
@@ -150,6 +155,8 @@ def read(connection: psycopg.Connection, *, execution_id: UUID, tenant_id: UUID)
         row = first_row(connection.execute(named_sql("explain"), parameters))
     if row is None:
         raise NotFound(f"no execution with id {execution_id}")
+    if whole and row["ended_last_minute"] is None:
+        row["ended_last_minute"] = 0  # no worker lives
     return row
 
 

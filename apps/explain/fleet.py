@@ -26,7 +26,7 @@ _TOLD_SECONDS = 1.0
 class Fleet:
     """Live workers that may run it: how many, their slots for its class, and those that nothing is going to take.
 
-    sent_to: the same (slots, free) of the worker that it was sent to.
+    alive: those that are not another tenant's. sent_to: the same (slots, free) of the worker that it was sent to.
     """
 
     alive: int
@@ -39,11 +39,11 @@ class Fleet:
 @dataclass(frozen=True, slots=True)
 class Line:
     """Its place in the hot tier. ahead: of its tenant, class and labels; members: queues of its class that have work
-    due in its shard, its own included.
+    due in its shard, its own included; None: not to be told, since most are other tenants'.
     """
 
     ahead: int
-    members: int
+    members: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Sight:
     over_rate: int | None = None
 
 
-def look(row: dict[str, Any], *, requires: Sequence[str]) -> Sight:
-    """row: of facts.read. Three pipelines."""
+def look(row: dict[str, Any], *, requires: Sequence[str], whole: bool = False) -> Sight:
+    """row: of facts.read. whole: as there. Three pipelines."""
     try:
         client = _client()
         prefix = config().redis_prefix
@@ -65,7 +65,7 @@ def look(row: dict[str, Any], *, requires: Sequence[str]) -> Sight:
         fleet = fleet_of(list(states.values()), tenant=row["tenant_id"].hex, requires=requires, class_index=class_index)
         if own := states.get(row["worker_id"]):
             fleet = replace(fleet, sent_to=(own.slots[class_index], max(0, own.free[class_index])))
-        return Sight(fleet, _line(client, prefix, row), _over_rate(client, prefix, row))
+        return Sight(fleet, _line(client, prefix, row, whole=whole), _over_rate(client, prefix, row))
     except redis.RedisError as error:
         logger.warning("Redis is away", extra={"action": "explain.redis_away", "error": str(error)})
         return Sight()
@@ -73,13 +73,14 @@ def look(row: dict[str, Any], *, requires: Sequence[str]) -> Sight:
 
 def fleet_of(states: Sequence[LiveState], *, tenant: str, requires: Sequence[str], class_index: int) -> Fleet:
     """As dispatchers choose: a tenant's own workers, if they carry the labels, are all that may. Pure."""
-    able = [s for s in states if s.tenant in (None, tenant) and set(requires) <= set(s.labels)]
+    known = [s for s in states if s.tenant in (None, tenant)]
+    able = [s for s in known if set(requires) <= set(s.labels)]
     able = [state for state in able if state.tenant is not None] or able
     slots = sum(state.slots[class_index] for state in able)
-    return Fleet(len(states), len(able), slots, sum(max(0, state.free[class_index]) for state in able))
+    return Fleet(len(known), len(able), slots, sum(max(0, state.free[class_index]) for state in able))
 
 
-def _line(client: redis.Redis, prefix: str, row: dict[str, Any]) -> Line | None:
+def _line(client: redis.Redis, prefix: str, row: dict[str, Any], *, whole: bool) -> Line | None:
     identity = row["id"].bytes
     member = hot_keys.member_name(row["tenant_id"].bytes, row["route_id"])
     shard, class_index = ids.shard(identity), row["class"]
@@ -91,7 +92,7 @@ def _line(client: redis.Redis, prefix: str, row: dict[str, Any]) -> Line | None:
     for each in range(ids.SHARDS):
         pipeline.zcount(hot_keys.entries_key(prefix, each, class_index, member), "-inf", f"({score}")
     members, *ahead = pipeline.execute()
-    return Line(sum(ahead), max(1, members))
+    return Line(sum(ahead), max(1, members) if whole else None)
 
 
 def _over_rate(client: redis.Redis, prefix: str, row: dict[str, Any]) -> int | None:

@@ -38,16 +38,17 @@ class Explanation:
 
 def explain(principal: Principal, execution_id: UUID) -> Explanation:
     """Why an execution of the principal's tenant is not running. Raises NotFound."""
+    connection, whole = postgres.raw(django_connection), principal.is_platform
     try:
-        row = facts.read(postgres.raw(django_connection), execution_id=execution_id, tenant_id=principal.tenant_id)
+        row = facts.read(connection, execution_id=execution_id, tenant_id=principal.tenant_id, whole=whole)
     except NotFound:
         raise NotFound(f"no execution with id {execution_id} in tenant {principal.tenant_slug}") from None
-    return of_row(row)
+    return of_row(row, whole=whole)
 
 
-def of_row(row: dict[str, Any]) -> Explanation:
+def of_row(row: dict[str, Any], *, whole: bool = False) -> Explanation:
     """The explanation of what `facts.read` has found."""
-    sight = fleet.look(row, requires=row["labels"] or required_by(row["definition"]))
+    sight = fleet.look(row, requires=row["labels"] or required_by(row["definition"]), whole=whole)
     known = facts.facts_of(row, fleet=sight.fleet, line=sight.line, over_rate=sight.over_rate)
     found = reasons(known, config())
     place = position(known)

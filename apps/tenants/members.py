@@ -1,4 +1,7 @@
-"""Who belongs to a tenant, and as what. A tenant keeps an owner: the last one can neither leave nor be lowered."""
+"""Who belongs to a tenant, and as what. A tenant keeps an owner: the last one can neither leave nor be lowered.
+
+Members have no scopes: what a key with scopes gave them would be more than it has. So it takes away alone.
+"""
 
 from typing import Any
 
@@ -10,7 +13,7 @@ from apps.tenants import audit
 from apps.tenants.models import Membership, Role, Tenant
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
-from chronoweb.runtime.errors import Conflict, InvalidInput
+from chronoweb.runtime.errors import Conflict, InvalidInput, NotAllowed
 
 
 def members(principal: Principal) -> QuerySet[Membership]:
@@ -26,7 +29,8 @@ def read_role(value: Any) -> Role:
 
 @transaction.atomic
 def add(*, principal: Principal, username: Any, role: Role) -> Membership:
-    """Make the person of an account a member. Raises InvalidInput for no account, Conflict for a member."""
+    """Make the person of an account a member. Raises InvalidInput for no account, Conflict for a member, NotAllowed."""
+    _refuse_scopes(principal, "add members")
     legal = "the name of an account; platform staff make accounts in the admin"
     if not isinstance(username, str) or not username or len(username) > 150:
         raise InvalidInput("/username", username, "is not a name", legal)
@@ -44,8 +48,10 @@ def add(*, principal: Principal, username: Any, role: Role) -> Membership:
 
 @transaction.atomic
 def change(*, principal: Principal, username: str, role: Role) -> Membership:
-    """Give a member another role. Raises NotFound; Conflict when it is the last owner."""
+    """Give a member another role. Raises NotFound; Conflict when it is the last owner; NotAllowed."""
     row = _locked(principal, username)
+    if role.rank > Role(row.role).rank:
+        _refuse_scopes(principal, "raise a member's role")
     if role is not Role.OWNER:
         _keep_an_owner(principal, row)
     before, row.role = row.role, role
@@ -61,6 +67,15 @@ def remove(*, principal: Principal, username: str) -> None:
     _keep_an_owner(principal, row)
     _record(principal, "membership.delete", row)
     row.delete()
+
+
+def _refuse_scopes(principal: Principal, act: str) -> None:
+    if principal.scopes:
+        scopes = ", ".join(sorted(principal.scopes))
+        raise NotAllowed(
+            f"a key with scopes ({scopes}) may not {act}: members have no scopes, and would get more than it has; "
+            "it may read, lower and remove them"
+        )
 
 
 def _locked(principal: Principal, username: str) -> Membership:

@@ -28,6 +28,10 @@ class NotFound(ChronowebError):
     """No such object in the principal's tenant: a foreign id and an unknown one look the same."""
 
 
+class NotAllowed(ChronowebError):
+    """Who asks may not do this; the text says why."""
+
+
 class Conflict(ChronowebError):
     """The object is in a state that forbids what was asked."""
 

@@ -1,6 +1,6 @@
 """What persons do to DAGs, runs and nodes from the console: the services of the API, by POST, answered in JSON."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import Any
 from uuid import UUID
@@ -12,19 +12,23 @@ from django.views.decorators.cache import never_cache
 
 from apps.console.access import principal_of
 from apps.console.dags import parameters
+from apps.console.whole_forms import needs_whole_form
 from apps.definitions.dags import selectors, standing
 from apps.definitions.dags.triggering import trigger_dag
+from apps.definitions.json_values import escape
 from apps.executions.dags import operations
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs, NotFound
 
 NOTE_CHARACTERS = 1000
+_CSRF = "csrfmiddlewaretoken"
 
 
 def posted(view: Callable[..., JsonResponse]) -> Callable[..., HttpResponseBase]:
     """For operators of the tenant, by POST; everything that is refused is JSON that says why."""
 
+    @needs_whole_form
     @never_cache
     @login_required
     @wraps(view)
@@ -62,7 +66,7 @@ def _errors(error: ChronowebError) -> list[dict[str, str]]:
 @posted
 def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: str) -> JsonResponse:
     """cancel, pause, resume, rerun."""
-    note = _note(request.POST)
+    note = _note(request)
     who: dict[str, Any] = {"principal": principal, "run_id": run_id}
     _one_of(
         act,
@@ -79,7 +83,7 @@ def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: st
 @posted
 def node_act(request: HttpRequest, principal: Principal, *, run_id: UUID, node_id: str, act: str) -> JsonResponse:
     """clear, clear-downstream, success, failed, skip, approve, reject."""
-    note = _note(request.POST)
+    note = _note(request)
     where: dict[str, Any] = {"principal": principal, "run_id": run_id, "node_id": node_id}
     _one_of(
         act,
@@ -101,11 +105,12 @@ def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: st
     """run (with parameters), pause (with a note), resume."""
     if act == "run":
         dag = selectors.dag(principal, dag_id)
+        _refuse_unknown(request, parameters.fields_of(dag))
         given = parameters.values_of(dag, request.POST)
         run = trigger_dag(principal=principal, dag_id=dag_id, parameters=given)
         address = reverse("console:run", kwargs={"slug": principal.tenant_slug, "run_id": run})
         return JsonResponse({"said": "started", "go": address})
-    note = _note(request.POST)
+    note = _note(request)
     who: dict[str, Any] = {"principal": principal, "dag_id": dag_id}
     _one_of(
         act,
@@ -120,8 +125,23 @@ def _one_of(act: str, known: Mapping[str, Callable[[], object]]) -> None:
     known[act]()
 
 
-def _note(given: Mapping[str, str]) -> str:
-    note = given.get("note", "").strip()
-    if len(note) > NOTE_CHARACTERS or "\0" in note:
+def _note(request: HttpRequest) -> str:
+    """The one field of every form but a run's."""
+    _refuse_unknown(request, {"note"})
+    note = request.POST.get("note", "").strip()
+    if "\0" in note:
+        raise InvalidInput("/note", None, "has a NUL character", "a text without it")
+    if len(note) > NOTE_CHARACTERS:
         raise InvalidInput("/note", None, "is too long", f"at most {NOTE_CHARACTERS} characters")
     return note
+
+
+def _refuse_unknown(request: HttpRequest, known: Collection[str]) -> None:
+    """As the API does. Raises InvalidInputs."""
+    legal = ", ".join(sorted(known))
+    names = [*request.POST, *request.FILES]
+    wrong = [InvalidInput(f"/{escape(n)}", None, "is no field here", legal) for n in names if n not in {*known, _CSRF}]
+    twice = [n for n, values in request.POST.lists() if len(values) > 1]
+    wrong += [InvalidInput(f"/{escape(n)}", None, "is given twice", "one value") for n in twice]
+    if wrong:
+        raise InvalidInputs(wrong)

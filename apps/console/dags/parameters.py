@@ -41,6 +41,11 @@ def form_of(dag: Dag) -> list[Field]:
     return [_field(name, schema, dag.parameters, name in required) for name, schema in ordered]
 
 
+def fields_of(dag: Dag) -> set[str]:
+    """What the form may hold."""
+    return {PREFIX + name for name in _properties(dag)} or {WHOLE}
+
+
 def values_of(dag: Dag, posted: Mapping[str, str]) -> dict[str, Any]:
     """What was filled in, as parameters; what was left empty is the DAG's own. Raises InvalidInputs."""
     errors: list[InvalidInput] = []

@@ -14,6 +14,7 @@ import yaml
 from apps.definitions import json_values
 from apps.definitions.dags.document import sparse
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+from chronoweb.runtime.terminal import is_harmless, visible_json
 
 FORMATS = ("yaml", "json")
 FILE_BYTES = 64 * 1024 * 1024
@@ -77,13 +78,15 @@ def write(document: Mapping[str, Any], *, format: str = "yaml") -> str:
     """The text of a document: what is default is left out; `read` and `apply` bring the same DAG back."""
     shown = sparse(document)
     if format == "json":
-        return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
+        return visible_json(json.dumps(shown, ensure_ascii=False, indent=2)) + "\n"
     return written(shown)
 
 
 def written(value: Any) -> str:
-    """Any JSON value as YAML that `read` brings back."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, default_flow_style=False)
+    """Any JSON value as YAML that `read` brings back, and that no terminal obeys."""
+    how: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "width": 100, "default_flow_style": False}
+    text: str = yaml.dump(value, allow_unicode=True, **how)
+    return text if is_harmless(text) else yaml.dump(value, **how)
 
 
 class _Dumper(yaml.SafeDumper):

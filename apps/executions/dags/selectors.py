@@ -91,7 +91,9 @@ def span(node: RunNode) -> Span:
 
 def node(found: DagRun, node_id: str) -> RunNode:
     """One node of a run. Raises NotFound."""
-    row = RunNode.objects.filter(run_id=found.id, scheduled_at=found.scheduled_at, node_id=node_id).first()
+    row = None
+    if "\0" not in node_id:  # PostgreSQL has no text with it
+        row = RunNode.objects.filter(run_id=found.id, scheduled_at=found.scheduled_at, node_id=node_id).first()
     if row is None:
         raise NotFound(f"run {found.id} has no node {node_id!r}")
     return row

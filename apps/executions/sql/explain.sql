@@ -1,6 +1,6 @@
 -- name: explain
 -- Everything that the ledger knows about why one execution of a tenant is not running. Cheap whatever is in it: small
--- tables, keys, and counts that end at a bound.
+-- tables, keys, and counts that end at a bound. What others run is counted for the platform alone (whole).
 SELECT statement_timestamp() AS now, e.id, e.status, e.hold, e.origin, e.class, e.route_id, e.attempt, e.max_attempts,
     e.scheduled_at, e.run_at, e.wake_at, e.created_at, e.dispatched_at, e.started_at, e.finished_at,
     e.cancel_requested_at, e.worker_id, e.tenant_id, e.task_id, e.slot_key, e.concurrency_key, e.error, e.dag_run_id,
@@ -15,7 +15,8 @@ SELECT statement_timestamp() AS now, e.id, e.status, e.hold, e.origin, e.class, 
         LEFT JOIN tenant_usage u ON u.tenant_id = t.id AND u.kind = q.kind AND u.window_start = q.since) AS quotas,
     t.max_concurrent_workers, t.rate_limit_rps,
     (SELECT count(*) FROM outstanding o WHERE o.tenant_id = e.tenant_id) AS tenant_outstanding,
-    (SELECT count(*) FROM outstanding o WHERE o.class = e.class) AS class_outstanding,
+    (SELECT count(*) FROM outstanding o WHERE o.class = e.class
+        AND (%(whole)s OR o.tenant_id = e.tenant_id)) AS class_outstanding,
     (SELECT s.execution_id FROM slots s WHERE s.key = e.slot_key AND s.n = 0) AS slot_holder,
     (SELECT count(*) FROM slots s WHERE s.key = e.concurrency_key) AS places_taken,
     (SELECT jsonb_agg(x.execution_id) FROM (
@@ -36,8 +37,9 @@ SELECT statement_timestamp() AS now, e.id, e.status, e.hold, e.origin, e.class, 
         SELECT 1 FROM {executions} w WHERE w.class = e.class AND w.tenant_id = e.tenant_id AND w.route_id = e.route_id
         AND w.scheduled_at >= %(day_begins)s AND w.scheduled_at < %(day_ends)s
         AND w.wake_at IS NOT NULL AND w.wake_at < e.wake_at LIMIT %(bound)s) x) AS waiting_ahead,
-    (SELECT coalesce(sum(w.completed_last_minute), 0) FROM workers w
-        WHERE w.state = 'active' AND w.heartbeat_at > clock_timestamp() - interval '1 minute') AS ended_last_minute,
+    (SELECT sum(w.completed_last_minute) FROM workers w
+        WHERE w.state = 'active' AND (%(whole)s OR w.tenant_id = e.tenant_id)
+          AND w.heartbeat_at > clock_timestamp() - interval '1 minute') AS ended_last_minute,
     (SELECT jsonb_build_object('at', x.at, 'actor', x.actor, 'reason', x.reason, 'target', x.target)
         FROM {execution_events} x WHERE x.scheduled_at = %(scheduled)s AND x.execution_id = e.id
         ORDER BY x.event_id DESC LIMIT 1) AS event,

@@ -47,7 +47,12 @@ SCHEMAS: dict[str, Shape] = {
         {
             "ahead": {**COUNT, "description": "of its tenant, class and labels that come before it"},
             "at_least": {**BOOLEAN, "description": "the count ended at its bound"},
-            "turns": {**POSITIVE, "description": "queues of its class that have work due, its own included"},
+            "turns": or_null(
+                {
+                    **POSITIVE,
+                    "description": "queues of its class with work due, its own included; told to the platform alone",
+                }
+            ),
             "loaded": {**BOOLEAN, "description": "whether it stands in the hot tier"},
         }
     ),
@@ -71,7 +76,7 @@ _EXAMPLE = {
             "clears_when": "2026-03-02T02:00:00Z",
         }
     ],
-    "position": {"ahead": 41, "at_least": False, "turns": 1, "loaded": True},
+    "position": {"ahead": 41, "at_least": False, "turns": None, "loaded": True},
     "estimated_start": {"at": "2026-03-02T02:00:04Z", "basis": "after executions_per_hour; 41 before it, 615 ended …"},
 }
 

@@ -10,6 +10,7 @@ from apps.definitions.models import Backfill, Dag, Task
 from apps.tenants.command_line import add_tenant_option, principal_of
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import ChronowebError, InvalidInput, InvalidInputs
+from chronoweb.runtime.terminal import visible
 
 _SHOWN = 1000
 
@@ -48,7 +49,7 @@ class Command(BaseCommand):
                 for each in backfills.backfills(principal).select_related("task", "dag")[:100]:
                     self._tell(each)
         except (InvalidInput, InvalidInputs) as error:
-            raise CommandError("\n".join(told.lines(error, source="backfill"))) from error
+            raise CommandError(visible("\n".join(told.lines(error, source="backfill")))) from error
         except ChronowebError as error:
             raise CommandError(str(error)) from error
 

@@ -12,6 +12,7 @@ from apps.definitions.dags.document import read_dag
 from apps.tenants.command_line import add_tenant_option, principal_of
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import ChronowebError, InvalidInput, InvalidInputs
+from chronoweb.runtime.terminal import visible
 
 
 class Command(BaseCommand):
@@ -41,7 +42,7 @@ class Command(BaseCommand):
         try:
             act(options)
         except ChronowebError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(visible(str(error))) from error
 
     def _apply(self, options: dict[str, Any]) -> None:
         principal = principal_of(options)
@@ -50,8 +51,8 @@ class Command(BaseCommand):
             with _Told(name):
                 wanted = making.apply(principal=principal, data=data, dry_run=True)
             for difference in wanted.differences:
-                self.stdout.write(difference.line())
-            shown = str(data.get("name") or data.get("dag"))
+                self.stdout.write(visible(difference.line()))
+            shown = visible(str(data.get("name") or data.get("dag")))
             if not wanted.differences:
                 self.stdout.write(f"{shown}: no difference, version {wanted.version} stays in force")
             elif options["dry_run"]:
@@ -75,7 +76,7 @@ class Command(BaseCommand):
                     find_tasks=lambda words: making.TasksOf(principal_of(options)).look(words) if words else {},
                 )
             counts = f"{len(document.nodes)} nodes, {document.graph.edges} edges"
-            self.stdout.write(f"{name}: {document.values['name']} is valid: {counts}")
+            self.stdout.write(visible(f"{name}: {document.values['name']} is valid: {counts}"))
 
     def _schema(self, options: dict[str, Any]) -> None:
         self.stdout.write(json.dumps(json_schema.schema(), indent=2, ensure_ascii=False))
@@ -102,4 +103,4 @@ class _Told:
         if isinstance(error, InvalidInput | InvalidInputs):
             lines = told.lines(error, source=self._source)
             count = f"{len(lines)} value{'s are' if len(lines) != 1 else ' is'} wrong, nothing was written:"
-            raise CommandError("\n".join([count, *lines])) from error
+            raise CommandError(visible("\n".join([count, *lines]))) from error

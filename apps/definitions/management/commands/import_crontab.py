@@ -13,6 +13,7 @@ from apps.definitions.crontab.planning import LONGEST_SOURCE
 from apps.definitions.zones import zone_names
 from apps.tenants.command_line import add_tenant_option, principal_of
 from chronoweb.runtime.errors import ChronowebError, InvalidInput
+from chronoweb.runtime.terminal import visible
 
 REFUSED_CODE = 3
 
@@ -62,11 +63,11 @@ class Command(BaseCommand):
                 dry_run=options["dry_run"],
             )
         except InvalidInput as error:
-            raise CommandError(f"{path}: {error.problem}") from error
+            raise CommandError(visible(f"{path}: {error.problem}")) from error
         except ChronowebError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(visible(str(error))) from error
         for line in [*wording.report(done), *(wording.GENERAL if done.entries else ())]:
-            self.stdout.write(line)
+            self.stdout.write(visible(line))
         if refused := done.count(importing.REFUSED):
             raise CommandError(f"{refused} of its lines were refused, see above", returncode=REFUSED_CODE)
 

@@ -7,6 +7,7 @@ from apps.executions import freezing
 from apps.executions.models import Lease
 from apps.tenants.models import Tenant
 from chronoweb.runtime.errors import Conflict, InvalidInput
+from chronoweb.runtime.terminal import visible
 
 ACTOR = "command:scheduler"
 
@@ -39,7 +40,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{what} is not frozen")
         else:
             since = f"{frozen.since:%Y-%m-%d %H:%M:%S} UTC"
-            self.stdout.write(f"{what} is frozen since {since} by {frozen.by}: {frozen.reason}")
+            self.stdout.write(visible(f"{what} is frozen since {since} by {frozen.by}: {frozen.reason}"))
         if options["act"] == "status" and tenant is None:
             for lease in Lease.objects.exclude(role__startswith="dispatcher-member/").order_by("role"):
                 self.stdout.write(f"{lease.role}: epoch {lease.epoch}, until {lease.expires_at:%H:%M:%S} UTC")
