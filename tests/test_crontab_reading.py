@@ -195,7 +195,7 @@ def test_the_user_is_kept_and_told() -> None:
     one = planned("0 0 * * * www-data php x\n", form=SYSTEM)
     assert "crontab-user:www-data" in one.document["tags"]
     assert one.document["handler"]["argv"][2] == "php x"
-    assert any("CHRONOWEB_COMMAND_USER" in note for note in one.notes)
+    assert any("CHRONOWEB_COMMAND_UIDS" in note for note in one.notes)
 
 
 def test_what_cron_does_holds() -> None:

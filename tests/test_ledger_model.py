@@ -227,6 +227,9 @@ class LedgerMachine(RuleBasedStateMachine):
                 locked,
                 attempts=MAX_ATTEMPTS,
                 from_start=False,
+                edited=False,
+                payload=None,
+                concurrency_key=None,
                 actor="test",
                 reason="test",
             )

@@ -135,7 +135,8 @@ def test_a_replayed_dead_letter_goes_on_behind_its_checkpoint(ledger: Ledger, fr
         )
         assert locked is not None
         replayed = {"attempts": 4, "from_start": from_start, "actor": "test", "reason": "test"}
-        assert person_store.act(ledger.connection, "replay", locked, **replayed)
+        unedited = {"edited": False, "payload": None, "concurrency_key": None}
+        assert person_store.act(ledger.connection, "replay", locked, **replayed, **unedited)
     put(ledger, identity, Status.PRELOADED)
     ledger.dispatch([identity])
     [claimed] = store.claim(ledger.connection, [identity], [ledger.token(identity)], worker_id=1)

@@ -72,7 +72,7 @@ def test_the_login_link_works_once(running: Started) -> None:
     with httpx.Client(trust_env=False, follow_redirects=True) as browser:
         page = browser.get(running.login_link)
         assert page.status_code == 200
-        assert page.url.path == "/t/demo/executions/"
+        assert page.url.path == "/t/demo/"
     assert httpx.get(running.login_link, trust_env=False).status_code == 403
 
 

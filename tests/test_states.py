@@ -238,6 +238,10 @@ def _act(statement: str, **parameters: Any) -> Callable[[Ledger, bytes], Any]:
     )
 
 
+def _request_cancels(ledger: Ledger, identity: bytes) -> None:
+    person_store.request_cancels(ledger.connection, [_pending(ledger, identity)], actor="a", reason="r")
+
+
 def _claim(ledger: Ledger, identity: bytes) -> Any:
     return store.claim(ledger.connection, [identity], [TOKEN], worker_id=1)
 
@@ -412,10 +416,15 @@ WAYS = {
     "move to scheduled": Driven("move_pending", _move(S.SCHEDULED), {S.PRELOADED: S.SCHEDULED}),
     "move to skipped": Driven("move_pending", _move(S.SKIPPED), {S.SCHEDULED: S.SKIPPED, S.PRELOADED: S.SKIPPED}),
     "rewrite": Driven("rewrite_pending", _rewrite, {S.PRELOADED: S.SCHEDULED, S.CANCELLED: S.SCHEDULED}),
-    "replay": Driven("replay", _act("replay", attempts=4, from_start=False), {S.DEAD_LETTER: S.SCHEDULED}),
+    "replay": Driven(
+        "replay",
+        _act("replay", attempts=4, from_start=False, edited=False, payload=None, concurrency_key=None),
+        {S.DEAD_LETTER: S.SCHEDULED},
+    ),
     "replay of many": Driven("replay_many", _replay_many, {S.DEAD_LETTER: S.SCHEDULED}),
     "discard": Driven("discard", _act("discard"), {S.DEAD_LETTER: S.CANCELLED}),
     "request_cancel": Driven("request_cancel", _act("request_cancel"), {}),
+    "request of many cancels": Driven("request_cancels", _request_cancels, {}),
 }
 
 

@@ -22,7 +22,8 @@ from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs, NotFound
 
 NOTE_CHARACTERS = 1000
-_CSRF = "csrfmiddlewaretoken"
+_OF_EVERY_FORM = ("csrfmiddlewaretoken", "key")
+"""What a dialog sends by itself; key: of one click."""
 
 
 def posted(view: Callable[..., JsonResponse]) -> Callable[..., HttpResponseBase]:
@@ -140,7 +141,11 @@ def _refuse_unknown(request: HttpRequest, known: Collection[str]) -> None:
     """As the API does. Raises InvalidInputs."""
     legal = ", ".join(sorted(known))
     names = [*request.POST, *request.FILES]
-    wrong = [InvalidInput(f"/{escape(n)}", None, "is no field here", legal) for n in names if n not in {*known, _CSRF}]
+    wrong = [
+        InvalidInput(f"/{escape(n)}", None, "is no field here", legal)
+        for n in names
+        if n not in {*known, *_OF_EVERY_FORM}
+    ]
     twice = [n for n, values in request.POST.lists() if len(values) > 1]
     wrong += [InvalidInput(f"/{escape(n)}", None, "is given twice", "one value") for n in twice]
     if wrong:
