@@ -28,7 +28,8 @@ ENDED = (Status.COMPLETED, Status.CANCELLED, Status.SKIPPED, Status.DEAD_LETTER)
 
 
 def limited(installation: Installation, limit: int, when_full: str, seconds: float) -> Task:  # noqa: F811
-    concurrency = {"key": "customer-{{ parameters.customer }}", "limit": limit, "when_full": when_full}
+    # A key of its own: tasks of one tenant that come to the same key share its places.
+    concurrency = {"key": when_full + "-{{ parameters.customer }}", "limit": limit, "when_full": when_full}
     parameters = {"customer": 42, "seconds": seconds}
     handler = {"type": "command", "argv": ["/bin/sh", "-c", f"sleep {seconds}"]}
     return installation.task(handler=handler, parameters=parameters, concurrency=concurrency)

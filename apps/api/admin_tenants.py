@@ -77,7 +77,7 @@ class OneTenant(_OfOne):
     def get(self, request: Request, tenant_id: UUID) -> Response:
         return Response(shown([tenants.tenant(tenant_id)])[0])
 
-    @documented("Change a tenant", takes="ManagedTenantPatch", gives="ManagedTenant")
+    @documented("Change a tenant", takes="ManagedTenantPatch", body_optional=True, gives="ManagedTenant")
     def patch(self, request: Request, tenant_id: UUID) -> Response:
         """Dispatchers follow new limits within a moment; work that waited for a quota goes on."""
         data = body_object(request, fields=tenants.CHANGEABLE)
