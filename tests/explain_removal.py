@@ -68,6 +68,11 @@ def stop(place: Installation, row: Execution) -> None:
     eventually(lambda: status(row) is Status.CANCELLED, seconds=20)
 
 
+def let_dispatchers_know(place: Installation, changed_at: datetime) -> None:
+    """They look each 100 ms, and later where the machine is busy."""
+    eventually(lambda: place.now() > changed_at + timedelta(seconds=1), seconds=5)
+
+
 # ---- causes ---------------------------------------------------------------------------------------------------------
 
 
@@ -119,7 +124,7 @@ def over_quota(place: Installation, use: Use, *, window_moves: bool = False) -> 
 
 @contextlib.contextmanager
 def at_most_one(place: Installation) -> Iterator[Waiting]:
-    limit(place, max_concurrent_workers=1)
+    let_dispatchers_know(place, limit(place, max_concurrent_workers=1))
     holder = running(place)
     row = place.trigger(place.task())
     yield Code.MAX_CONCURRENT_WORKERS, row.id, lambda: limit(place, max_concurrent_workers=200)
@@ -128,8 +133,7 @@ def at_most_one(place: Installation) -> Iterator[Waiting]:
 
 @contextlib.contextmanager
 def one_a_second(place: Installation) -> Iterator[Waiting]:
-    known = limit(place, rate_limit_rps=1) + timedelta(seconds=0.3)
-    eventually(lambda: place.now() > known, seconds=5)
+    let_dispatchers_know(place, limit(place, rate_limit_rps=1))
     task = place.task()
     made = definitions.trigger_batch(principal=place.principal, task_id=task.id, items=[{}] * 30)
     last = max(made)
@@ -218,10 +222,10 @@ CAUSES: dict[str, Cause] = {
 }
 
 
-def is_set_aside(place: Installation, identity: UUID) -> bool:
+def is_set_aside(place: Installation, identity: UUID, code: Code) -> bool:
     """Whether it has waited for longer than any daemon looks away: something must wake it."""
     row = Execution.objects.with_id(identity).get()
-    assert row.started_at is None
+    assert row.started_at is None, f"{code} did not keep it waiting"
     return place.now() - row.created_at > timedelta(seconds=0.4)
 
 
@@ -237,7 +241,7 @@ def seconds_to_start(place: Installation, cause: Cause) -> float:
             eventually(is_told, seconds=10, every=0.01)
         except AssertionError:
             raise AssertionError(f"{code} was not told, but {sorted(seen)}") from None
-        eventually(lambda: is_set_aside(place, identity), seconds=10, every=0.01)
+        eventually(lambda: is_set_aside(place, identity, code), seconds=10, every=0.01)
         removed = remove()
         begun = eventually(lambda: Execution.objects.with_id(identity).get().dispatched_at, seconds=20, every=0.01)
         ended = eventually(lambda: Execution.objects.with_id(identity).get().started_at, seconds=20, every=0.01)
