@@ -8,6 +8,7 @@ from django.db import connection, transaction
 
 from apps.definitions import services
 from apps.definitions.dags import making, planning, selectors, standing, triggering, versions
+from apps.definitions.dags.differences import differences
 from apps.definitions.models import Dag, DagEdge, DagNode
 from apps.executions.dags.models import DagRun
 from apps.executions.dags.plan import FailurePolicy, NodeKind, TriggerRule
@@ -80,7 +81,8 @@ def test_each_change_is_a_version_and_no_change_is_none(principal: Principal) ->
     assert after["a"][0] == before["a"][0]
     assert TaskVersion.objects.get(id=after["a"][1] or 0).number == 2
     assert DagEdge.objects.filter(dag=dag).count() == 1
-    found = selectors.differences_between(principal, dag.id, 1, to=2)
+    old, new = (selectors.version(principal, dag.id, number).definition for number in (1, 2))
+    found = differences(old, new)
     assert [(d.pointer, d.change, d.after) for d in found] == [
         ("/nodes/a/timeout_seconds", "added", 9),
         ("/nodes/c", "added", {"handler": NOOP, "depends_on": {"a": True}}),
@@ -97,8 +99,8 @@ def test_an_edit_based_on_an_old_version_is_refused(principal: Principal) -> Non
     dag = edit(principal, make_dag(principal), description="new")
     with pytest.raises(Conflict) as caught:
         making.update_dag(principal=principal, dag_id=dag.id, data={"tags": ["x"]}, partial=True, expected_version=1)
-    differences = [{"pointer": "/tags", "yours": ["x"], "current": []}]
-    assert caught.value.extra == {"version": 2, "changed": ["description"], "differences": differences}
+    differing = [{"pointer": "/tags", "yours": ["x"], "current": []}]
+    assert caught.value.extra == {"version": 2, "changed": ["description"], "differences": differing}
 
 
 def test_runs_keep_their_version(principal: Principal) -> None:

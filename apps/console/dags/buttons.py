@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-_GOES_ON = "running !paused !stopping"
-_RESTS = "running paused !stopping"
-
 
 @dataclass(frozen=True)
 class Act:

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from apps.definitions.dags.differences import Difference, differences
 from apps.definitions.dags.making import live_dags
 from apps.definitions.dags.versions import document_of
 from apps.definitions.models import Dag
@@ -45,9 +44,3 @@ def version(principal: Principal, dag_id: UUID, number: int) -> DagVersion:
     if found is None:
         raise NotFound(f"DAG {dag_id} has no version {number}")
     return found
-
-
-def differences_between(principal: Principal, dag_id: UUID, number: int, *, to: int) -> list[Difference]:
-    """What changed from version `number` to version `to`. Raises NotFound."""
-    before = version(principal, dag_id, number)
-    return differences(before.definition, version(principal, dag_id, to).definition)

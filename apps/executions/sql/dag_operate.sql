@@ -149,12 +149,6 @@ WITH u AS (
 )
 SELECT id, tenant_id FROM u
 
--- name: replayed_node
--- The dead letter of a node goes round again: the node runs.
-UPDATE {run_nodes} n SET state = {NODE_ACTIVE}, finished_at = NULL, error = NULL, revision = n.revision + 1
-WHERE n.run_id = %(run)s AND n.node = %(node)s AND n.execution_id = %(execution)s AND n.state = {NODE_FAILED}
-RETURNING n.node
-
 -- name: runs_over_time
 -- Runs that are over their time limit.
 SELECT r.id FROM dag_runs r WHERE r.deadline_at < clock_timestamp() ORDER BY r.deadline_at LIMIT %(limit)s
