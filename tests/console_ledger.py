@@ -1,5 +1,6 @@
 """Rows for the console's tests, each valid for its state."""
 
+import asyncio
 import secrets
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from apps.definitions.models import Task
-from apps.executions import ids
+from apps.executions import feed, ids
 from apps.executions.models import (
     Attempt,
     DeadLetter,
@@ -196,3 +197,11 @@ def change(row: Execution, **fields: Any) -> None:
     """Write the row as a daemon would: its version grows."""
     Execution.objects.with_id(row.id).update(**fields, version=row.version + 1)
     row.refresh_from_db()
+
+
+async def heard_by_writers(tenant: Tenant) -> None:
+    """Until this process's feed knows that somebody watches the tenant."""
+    async with asyncio.timeout(5):
+        while tenant.id.bytes not in (feed._feed._watched or ()):
+            feed.changed(tenant.id, [])
+            await asyncio.sleep(0.05)

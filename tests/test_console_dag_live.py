@@ -27,7 +27,7 @@ from apps.executions.states import Status
 from apps.tenants.models import Membership, Tenant
 from chronoweb.asgi import application
 from tests.console_dags import SALES, Dags, make_member
-from tests.console_ledger import make_tenant
+from tests.console_ledger import heard_by_writers, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 in_thread = database_sync_to_async
@@ -60,13 +60,6 @@ async def connected(tenant: Tenant, cookie: str, path: str) -> AsyncIterator[Web
     assert accepted
     yield communicator
     await communicator.disconnect()
-
-
-async def heard_by_writers(tenant: Tenant) -> None:
-    async with asyncio.timeout(5):
-        while tenant.id.bytes not in (feed._feed._watched or ()):
-            feed.changed(tenant.id, [])
-            await asyncio.sleep(0.05)
 
 
 class Screen:

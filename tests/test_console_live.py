@@ -19,7 +19,7 @@ from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.models import Membership, Tenant
 from chronoweb.asgi import application
-from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
+from tests.console_ledger import HOSTILE, Ledger, change, heard_by_writers, make_person, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,14 +74,6 @@ async def until(
 
 def hubs_of(tenant: Tenant) -> list[hubs.Hub[Any]]:
     return [found for key, found in hubs.hubs().items() if key == ("executions", tenant.id)]
-
-
-async def heard_by_writers(tenant: Tenant) -> None:
-    """Until this process's feed knows that somebody watches the tenant."""
-    async with asyncio.timeout(5):
-        while tenant.id.bytes not in (feed._feed._watched or ()):
-            feed.changed(tenant.id, [])
-            await asyncio.sleep(0.05)
 
 
 async def test_strangers_other_tenants_and_other_origins_are_refused() -> None:

@@ -24,6 +24,7 @@ from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import InvalidInput, NotFound
+from chronoweb.runtime.uuids import parse_uuid
 
 _MOST_TENANTS_LISTED = 50
 
@@ -72,7 +73,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def executions(request: HttpRequest, principal: Principal, **_: Any) -> HttpResponse:
     """The live page."""
     state = parse_state(request.GET.get("state", ""))
-    before = _uuid(request.GET.get("before", ""))
+    before = parse_uuid(request.GET.get("before", ""))
     index, presented = rows.page(principal, now=SYSTEM_CLOCK.now(), state=state, before=before)
     full = len(presented) == listing.SHOWN
     context = frame(request, principal) | {
@@ -144,10 +145,3 @@ def login_by_link(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "console/link_refused.html", {"why": found.why}, status=403)
     login(request, found, backend="django.contrib.auth.backends.ModelBackend")
     return redirect(reverse("console:home"))
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -3,28 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
-from uuid import UUID
 
 from apps.console.fragments import PiecesConsumer
 from apps.console.letters.filters import Chosen
 from apps.console.letters.page import MOST_WATCHED, LettersPage
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import InvalidInput, NotFound
+from chronoweb.runtime.uuids import parse_uuid
 
 
 def page_of(principal: Principal, given: Mapping[str, str], *, origin: str) -> LettersPage:
     """The page that a query is of. Raises InvalidInput."""
-    watched = [found for text in given.get("canary", "").split(",")[:MOST_WATCHED] if (found := identity(text))]
+    watched = [found for text in given.get("canary", "").split(",")[:MOST_WATCHED] if (found := parse_uuid(text))]
     return LettersPage(
-        principal, Chosen.of(given), before=identity(given.get("before", "")), watched=watched, origin=origin
+        principal, Chosen.of(given), before=parse_uuid(given.get("before", "")), watched=watched, origin=origin
     )
-
-
-def identity(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 class LettersConsumer(PiecesConsumer):

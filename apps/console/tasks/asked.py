@@ -12,6 +12,7 @@ from django.http import QueryDict
 from apps.definitions import selectors
 from apps.definitions.models import Task
 from apps.tenants.principal import Principal
+from chronoweb.runtime.uuids import parse_uuid
 
 LONGEST = 200
 MOST_TAGS = 8
@@ -41,14 +42,14 @@ class Asked:
         known words is as if absent.
         """
         tags = tuple(dict.fromkeys(_text(tag) for tag in given.getlist("tag")[:MOST_TAGS] if _text(tag)))
-        chosen = tuple(found for found in map(_uuid, given.getlist("id")[:LONGEST]) if found)
+        chosen = tuple(found for found in map(parse_uuid, given.getlist("id")[:LONGEST]) if found)
         return cls(
             search=_text(given.get("q", "")),
             tags=tags,
             paused=_WORDS.get(given.get("paused", "")),
             chosen=chosen,
             sort=given.get("sort", "") if given.get("sort", "") in SORTS else "name",
-            after=_uuid(given.get("after", "")),
+            after=parse_uuid(given.get("after", "")),
         )
 
     @property
@@ -102,10 +103,3 @@ def _several(value: Any) -> list[str]:
 
 def _text(text: str) -> str:
     return text.replace("\0", "").strip()[:LONGEST]
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -31,6 +31,7 @@ from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
 from chronoweb.runtime import postgres, wakeup
 from chronoweb.runtime.errors import Conflict, InvalidInputs
+from chronoweb.runtime.uuids import parse_uuid
 
 
 @dataclass
@@ -48,13 +49,14 @@ class TasksOf:
         wanted = set(words)
         if not wanted:
             return {}
-        identities = [identity for word in wanted if (identity := _uuid(word)) is not None]
-        rows = scoped(live_tasks(), self.principal).filter(Q(name__in=wanted) | Q(id__in=identities)).order_by("id")
+        by_word = {word: identity for word in wanted if (identity := parse_uuid(word)) is not None}
+        asked = Q(name__in=wanted) | Q(id__in=by_word.values())
+        rows = scoped(live_tasks(), self.principal).filter(asked).order_by("id")
         for task in rows.select_for_update(no_key=True) if lock else rows:
             self.found[task.name] = task
         documents = {task.name: task_document_of(task) for task in self.found.values()}
-        by_id = {str(task.id): documents[task.name] for task in self.found.values()}
-        return {**{word: by_id[str(_uuid(word))] for word in wanted if str(_uuid(word)) in by_id}, **documents}
+        by_id = {task.id: documents[task.name] for task in self.found.values()}
+        return {**{word: by_id[identity] for word, identity in by_word.items() if identity in by_id}, **documents}
 
 
 @dataclass(frozen=True)
@@ -233,13 +235,6 @@ def _refuse_taken(dag: Dag, principal: Principal) -> None:
             existing_id=str(other.id),
             pointer="/name",
         )
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 def _now() -> datetime:
