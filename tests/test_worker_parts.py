@@ -455,6 +455,7 @@ class Present:
         identity, connection = presence.register(addresses, config, slots=ClassSlots.shared(4))
         self.id = identity.worker_id
         self.lost: list[str] = []
+        self.drains: list[int] = []
         self.ledger = ledger
         self.states = LiveStates(redis_client.connect(services.redis_url), prefix)
         load = LoadMeter()
@@ -469,6 +470,7 @@ class Present:
             slots_used=lambda: [0, 1, 0],
             each_second=lambda _: self.presence.receiving(),
             on_lost=self.lost.append,
+            on_drain=lambda: self.drains.append(self.id),
         )
         self.presence.start()
 

@@ -100,7 +100,7 @@ def _reason(row: Execution, evidence: chips.Evidence) -> str | None:
 
 
 def worker(row: Worker, *, whole: bool) -> dict[str, Any]:
-    """classes: slots of its own and in use; idle critical ones are lent. whole: with what only the platform sees."""
+    """classes: slots of its own and in use; idle critical ones are lent. whole: with its machine and load."""
     document: dict[str, Any] = {
         "id": row.id,
         "state": row.state,
@@ -111,6 +111,8 @@ def worker(row: Worker, *, whole: bool) -> dict[str, Any]:
         "active": row.active,
         "started_at": moment(row.started_at),
         "heartbeat_at": moment(row.heartbeat_at),
+        "version": row.version,
+        "drain_requested_at": moment(row.drain_requested_at),
     }
     if whole:
         document |= {

@@ -10,8 +10,7 @@ from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.openapi.declare import documented
 from apps.api.representations import moment
-from apps.executions import failover, freezing
-from apps.executions.models import Lease
+from apps.executions import failover, freezing, roles
 from apps.tenants.models import Role
 from chronoweb.runtime.errors import InvalidInput
 
@@ -31,7 +30,6 @@ class PlatformView(ApiView):
 class Scheduler(PlatformView):
     @documented("See who holds which role", gives="SchedulerStatus")
     def get(self, request: Request) -> Response:
-        leases = Lease.objects.exclude(role__startswith="dispatcher-member/").order_by("role")
         return Response(
             {
                 "frozen": frozen(freezing.standing(None)),
@@ -43,7 +41,7 @@ class Scheduler(PlatformView):
                         "acquired_at": lease.acquired_at,
                         "expires_at": lease.expires_at,
                     }
-                    for lease in leases
+                    for lease in roles.leases()
                 ],
             }
         )

@@ -83,6 +83,7 @@ urlpatterns = [
     path("v1/circuits", circuits.Circuits.as_view()),
     path("v1/circuits/<int:circuit_id>/reset", circuits.ResetCircuit.as_view()),
     path("v1/workers", workers.Workers.as_view()),
+    path("v1/workers/<int:worker_id>/drain", workers.DrainWorker.as_view()),
     path("v1/auth/token", tokens.ObtainToken.as_view()),
     path("v1/auth/refresh", tokens.RefreshToken.as_view()),
     path("v1/auth/revoke", tokens.RevokeToken.as_view()),

@@ -6,16 +6,20 @@ A piece is an element of the page with the id `f-NAME`. Messages: `snapshot` and
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 
 from apps.console import hub
 from apps.console.sockets import LiveConsumer
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
 Pieces = dict[str, str]
 _COUNTED = re.compile(r'(?: title="[^"]*")?( data-(?:until|since)="[^"]*"[^>]*>)[^<]*')
@@ -31,6 +35,31 @@ class Page(Protocol):
 
     def pieces(self) -> Pieces:
         """All of them, as they are now."""
+
+
+class PacedPage:
+    """A page whose pieces are read at paces of their own: what costs more less often; what nobody looks at, never.
+
+    templates: the folder of `_NAME.html`.
+    """
+
+    look_seconds = 2.0
+    soonest_seconds = 0.0
+    templates: str
+
+    def __init__(self, principal: Principal, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._principal = principal
+        self._clock = clock
+        self._kept: dict[str, tuple[float, str]] = {}
+
+    def piece(self, name: str, seconds: float, read: Callable[[datetime], dict[str, Any]]) -> str:
+        """Read again when what is kept is older than `seconds`."""
+        at, html = self._kept.get(name, (float("-inf"), ""))
+        if time.monotonic() - at >= seconds:
+            context = {"tenant_slug": self._principal.tenant_slug, "may": may_act(self._principal)}
+            html = render_to_string(f"{self.templates}/_{name}.html", context | read(self._clock.now())).strip()
+            self._kept[name] = (time.monotonic(), html)
+        return html
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,17 @@ from apps.console.dags.run_page import RunConsumer
 from apps.console.dags.runs_live import RunsConsumer
 from apps.console.letters.live import LettersConsumer
 from apps.console.overview.views import OverviewConsumer
+from apps.console.scheduler.views import SchedulerConsumer
 from apps.console.sockets import NoSuchSocket
+from apps.console.workers.views import WorkersConsumer
 
 websocket_urlpatterns = [
     path("ws/t/<slug:slug>/", OverviewConsumer.as_asgi()),
     path("ws/t/<slug:slug>/executions/", ExecutionsConsumer.as_asgi()),
     path("ws/t/<slug:slug>/dead-letters/", LettersConsumer.as_asgi()),
     path("ws/t/<slug:slug>/dags/", RunsConsumer.as_asgi()),
+    path("ws/t/<slug:slug>/workers/", WorkersConsumer.as_asgi()),
+    path("ws/t/<slug:slug>/scheduler/", SchedulerConsumer.as_asgi()),
     path("ws/t/<slug:slug>/runs/<uuid:run_id>/", RunConsumer.as_asgi()),
     re_path(r"", NoSuchSocket.as_asgi()),
 ]

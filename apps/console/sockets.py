@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from apps.console.access import principal_of
 from apps.console.hub import Hub, Viewer
 from apps.tenants.principal import Principal
+from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.errors import NotFound
 
 RECHECK_SECONDS = 30.0
@@ -77,7 +78,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         try:
             self.principal = await database_sync_to_async(_principal_now)(person_id, slug)
             await database_sync_to_async(self.check)()
-        except NotFound:
+        except (NotFound, WrongRegion):
             return False
         return True
 

@@ -9,10 +9,12 @@ from apps.console.dags import views as dags
 from apps.console.letters import acts as letter_acts
 from apps.console.letters import views as letters
 from apps.console.overview import views as overview
+from apps.console.scheduler import views as scheduler
 from apps.console.tasks import acts as task_acts
 from apps.console.tasks import saving
 from apps.console.tasks import views as tasks
 from apps.console.throttle import throttled
+from apps.console.workers import views as workers
 
 _login = LoginView.as_view(template_name="console/login.html", redirect_authenticated_user=True)
 
@@ -24,7 +26,12 @@ urlpatterns = [
     path("t/<slug:slug>/state", overview.overview_state, name="overview_state"),
     path("t/<slug:slug>/executions/", views.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
-    path("t/<slug:slug>/workers/", views.workers, name="workers"),
+    path("t/<slug:slug>/workers/", workers.workers, name="workers"),
+    path("t/<slug:slug>/workers/state", workers.workers_state, name="workers_state"),
+    path("t/<slug:slug>/workers/<int:worker_id>/act/<slug:act>", workers.worker_act, name="worker_act"),
+    path("t/<slug:slug>/scheduler/", scheduler.scheduler, name="scheduler"),
+    path("t/<slug:slug>/scheduler/state", scheduler.scheduler_state, name="scheduler_state"),
+    path("t/<slug:slug>/scheduler/act/<slug:act>", scheduler.scheduler_act, name="scheduler_act"),
     path("t/<slug:slug>/executions/<uuid:identity>/logs", views.logs, name="logs"),
     path("t/<slug:slug>/executions/<uuid:identity>/logs/download", views.download_logs, name="download_logs"),
     path("t/<slug:slug>/executions/state", views.executions_state, name="executions_state"),

@@ -16,21 +16,23 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from apps.console import consumers, detail, listing, login_links, rows, summary
-from apps.console.access import first_tenant_of, principal_of, tenants_of
+from apps.console.access import first_tenant_of, principal_of, tenants_at_home, tenants_of
 from apps.console.consumers import parse_state
-from apps.executions import fleet, selectors
+from apps.executions import selectors
 from apps.logs import answers
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
+from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import InvalidInput, NotFound
 from chronoweb.runtime.uuids import parse_uuid
 
 _MOST_TENANTS_LISTED = 50
+_MOST_LED_TO = 8
 
 
 def in_tenant(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Log in, then turn the URL's slug into a principal; NotFound becomes a 404."""
+    """Log in, then turn the URL's slug into a principal; NotFound becomes a 404, WrongRegion leads there."""
 
     @require_GET
     @never_cache
@@ -41,8 +43,22 @@ def in_tenant(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRespon
             return view(request, principal_of(request.user, slug), **arguments)
         except NotFound as error:
             raise Http404(str(error)) from error
+        except WrongRegion as error:
+            return elsewhere(request, slug, error)
 
     return wrapped
+
+
+def elsewhere(request: HttpRequest, slug: str, error: WrongRegion) -> HttpResponse:
+    """The tenant is at home in another region: the same page there, and those of the person's tenants that are here."""
+    here = tenants_at_home(request.user).order_by("slug")[:_MOST_LED_TO]
+    context = {
+        "tenant_slug": slug,
+        "region": error.region,
+        "address": None if error.base_url is None else error.base_url + request.get_full_path(),
+        "here": list(here),
+    }
+    return render(request, "console/elsewhere.html", context, status=421)
 
 
 def frame(request: HttpRequest, principal: Principal) -> dict[str, Any]:
@@ -103,13 +119,6 @@ def execution(request: HttpRequest, principal: Principal, *, identity: UUID) -> 
     may = principal.may(Role.OPERATOR)
     context = frame(request, principal) | {"page": "executions", "detail": found, "may": may}
     return render(request, "console/execution.html", context)
-
-
-@in_tenant
-def workers(request: HttpRequest, principal: Principal, **_: Any) -> HttpResponse:
-    """Who may run the tenant's work."""
-    context = {"page": "workers", "workers": list(fleet.workers_for(principal)), "whole": principal.is_platform}
-    return render(request, "console/workers.html", frame(request, principal) | context)
 
 
 @in_tenant

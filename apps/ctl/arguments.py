@@ -51,6 +51,8 @@ def parser() -> ArgumentParser:
     _dead_letters(_group(groups, "dlq", "dead letters: what ran out of attempts"))
     workers = _verb(groups, "workers", "who runs the work", fleet.workers)
     workers.add_argument("verb", nargs="?", choices=["list"], help="may be left out")
+    drain = _verb(groups, "drain", "have a worker take nothing more, end what it runs, and leave", fleet.drain)
+    drain.add_argument("worker", metavar="WORKER", type=int, help="its number")
     _verb(groups, "whoami", "whose key this is", fleet.whoami)
     return top
 

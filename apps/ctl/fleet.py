@@ -1,4 +1,4 @@
-"""`ctl workers` and `ctl whoami`."""
+"""`ctl workers`, `ctl drain` and `ctl whoami`."""
 
 from argparse import Namespace
 
@@ -18,6 +18,14 @@ COLUMNS = {
 
 def workers(client: Client, options: Namespace, output: Output) -> None:
     output.items(client.get("/workers")["items"], COLUMNS)
+
+
+def drain(client: Client, options: Namespace, output: Output) -> None:
+    found = client.post(f"/workers/{options.worker}/drain")
+    if output.format == "table":
+        output.line(f"worker {found['id']} has been asked to drain; it runs {found['active']} now")
+    else:
+        output.value(found)
 
 
 def whoami(client: Client, options: Namespace, output: Output) -> None:

@@ -96,6 +96,10 @@ class HotTier:
         used = info["used_memory"] / info["maxmemory"] if info["maxmemory"] else 0.0
         return used, info["maxmemory_policy"]
 
+    def tell_lookahead(self, seconds: float) -> None:
+        """How far ahead the hot tier is filled now: for who looks."""
+        self._redis.set(hot_keys.lookahead_key(self._prefix), f"{seconds:.0f}", px=_TOLD_MS)
+
     def beyond(self, ahead_ms: float, *, chunk: int) -> Iterator[tuple[str, list[bytes]]]:
         """(key, ids) of entries due later than `ahead_ms` from now, the latest first; remove each before the next."""
         edge = redis_client.now_ms(self._redis) + ahead_ms

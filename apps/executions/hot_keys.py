@@ -21,6 +21,11 @@ def member_name(tenant: bytes, route: int) -> str:
     return f"{tenant.hex()}.{route}" if route else tenant.hex()
 
 
+def lookahead_key(prefix: str) -> str:
+    """STRING: how many seconds ahead the preloader fills the hot tier now; gone soon after it has fallen silent."""
+    return f"{prefix}lookahead"
+
+
 def over_rate_key(prefix: str) -> str:
     """HASH: tenant (hex) → "ms by Redis's clock, limit a second" of when a dispatcher last found its rate used up."""
     return f"{prefix}over_rate"

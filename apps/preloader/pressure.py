@@ -55,6 +55,7 @@ class Pressure:
             self.shrunk = False
             logger.info("lookahead widened again", extra={"action": "preloader.widened"})
         LOOKAHEAD.set(self.lookahead_seconds)
+        hot_tier.tell_lookahead(self.lookahead_seconds)
 
     def tighten(self, why: str) -> None:
         """Shrink the lookahead."""

@@ -15,6 +15,7 @@ from prometheus_client import Counter
 from apps.dispatcher.hot_tier import HotTier
 from apps.executions import circuit_store, feed, locks, partitions, store, usage
 from apps.executions.dags.completion import settle_ended
+from apps.executions.findings import WORDS, Kind
 from apps.executions.leases import Leadership
 from apps.executions.rows import Preloaded, WorkerRow
 from apps.executions.states import RESTING
@@ -40,6 +41,7 @@ _OLDEST_SECONDS = 3600
 _CANCEL_SECONDS = 30
 _ORPHAN_SECONDS = 5
 _FORGET_CIRCUIT_SECONDS = 86_400
+_FINDINGS_DAYS = 7
 
 RECLAIMED = Counter("chronoweb_reclaimed_total", "Executions taken back", ["reason"])
 RESTORED = Counter("chronoweb_hot_tier_restored_total", "Executions that the hot tier had lost")
@@ -128,6 +130,7 @@ class Watchdog:
         yield self.forget_idempotency_keys, _PARTITION_SECONDS
         yield self.forget_circuits, _PARTITION_SECONDS
         yield self.forget_usage, _PARTITION_SECONDS
+        yield self.forget_findings, _PARTITION_SECONDS
 
     def keep_partitions(self, links: _Connections) -> int:
         """Make the days ahead. A long reader in the way is met again at the next pass."""
@@ -150,6 +153,7 @@ class Watchdog:
         if not store.mark_worker_lost(links.ledger, worker_id=worker.id, heartbeat_seen=worker.heartbeat):
             return 0  # it has just been heard of
         LOST_WORKERS.inc()
+        store.note_finding(links.scan, kind=Kind.LOST_WORKER, detail=f"worker-{worker.id}: {reason}", count=1)
         logger.warning("worker lost", extra={"action": "watchdog.worker_lost", "worker": worker.id, "reason": reason})
         count = 0
         while chunk := store.sent(links.ledger, "outstanding_of_worker", worker=worker.id, limit=_CHUNK):
@@ -176,6 +180,11 @@ class Watchdog:
     def forget_circuits(self, links: _Connections) -> int:
         """What has been in order for a day need not be remembered."""
         circuit_store.forget(links.scan, seconds=_FORGET_CIRCUIT_SECONDS)
+        return 0
+
+    def forget_findings(self, links: _Connections) -> int:
+        """What was mended a week ago is of no help any more."""
+        store.forget_findings(links.scan, days=_FINDINGS_DAYS)
         return 0
 
     def forget_usage(self, links: _Connections) -> int:
@@ -229,6 +238,7 @@ class Watchdog:
         woken = store.wake_preloaded(links.ledger, sorted(links.hot_tier.missing(overdue)))
         RESTORED.inc(len(woken))
         if woken:
+            store.note_finding(links.scan, kind=Kind.RESTORED, detail="not in the hot tier", count=len(woken))
             logger.warning(
                 "the hot tier had lost executions", extra={"action": "watchdog.restored", "executions": len(woken)}
             )
@@ -240,7 +250,11 @@ class Watchdog:
         keys = store.free_slots_with_waiters(links.scan, limit=_CHUNK)
         woken = len(store.wake_waiters(links.ledger, keys)) if keys else 0
         store.forget_leaked_progress(links.ledger)
-        return leaked + woken + store.remove_orphans(links.ledger, seconds=_ORPHAN_SECONDS)
+        leaked += store.remove_orphans(links.ledger, seconds=_ORPHAN_SECONDS)
+        for kind, count in ((Kind.LEAKED, leaked), (Kind.WOKEN, woken)):
+            if count:
+                store.note_finding(links.scan, kind=kind, detail=WORDS[kind], count=count)
+        return leaked + woken
 
     def _reclaim(
         self, links: _Connections, taken: list[tuple[bytes, int]], reason: str, label: str, *, only_unclaimed: bool
@@ -255,6 +269,7 @@ class Watchdog:
         RECLAIMED.labels(label).inc(len(found))
         feed.changed_many((tenant, identity) for identity, _, tenant in found)
         if found:
+            store.note_finding(links.scan, kind=Kind.RECLAIMED, detail=reason, count=len(found))
             logger.warning(
                 "taken back", extra={"action": "watchdog.reclaimed", "executions": len(found), "reason": reason}
             )

@@ -1,8 +1,9 @@
 """The worker: receives what was dispatched to it, claims, runs, and writes how it ended.
 
 The main thread receives; the claimer, the starter, the runner, the recorder, the completer and the presence have a
-thread each. SIGTERM drains: nothing more is received, what fits in the grace is finished, long attempts are asked to
-leave a checkpoint, the rest is given back uncounted. A second signal ends the grace.
+thread each. SIGTERM drains, and so does a person who asks for it: nothing more is received, what fits in the grace is
+finished, long attempts are asked to leave a checkpoint, the rest is given back uncounted. A second signal ends
+the grace.
 """
 
 import logging
@@ -126,6 +127,7 @@ class Worker:
                 addresses=self.addresses,
                 slots=slots,
                 given_up=self._give_up,
+                asked_to_drain=self._drain_on_request,
             )
         except Exception:
             store.stop_worker(connection, worker_id=identity.worker_id)
@@ -174,6 +176,13 @@ class Worker:
             },
         )
         self.stop.hurry.set()
+        self.stop.requested.set()
+
+    def _drain_on_request(self) -> None:
+        """A person has asked for it: what SIGTERM does. Told again while it has not begun."""
+        if not self.stop.requested.is_set():
+            who = self._parts and self._parts.id
+            logger.info("asked to drain", extra={"action": "worker.asked_to_drain", "worker": who})
         self.stop.requested.set()
 
 

@@ -1,5 +1,7 @@
 """The parts of one registered worker, and how they are connected."""
 
+from collections.abc import Callable
+
 import psycopg
 from django.conf import settings
 
@@ -35,7 +37,10 @@ from chronoweb.runtime.database_clock import DatabaseClock
 
 
 class Parts:
-    """connection: the direct one that holds the worker's lock. given_up: told when the worker is believed no more."""
+    """connection: the direct one that holds the worker's lock. given_up: told when the worker is believed no more.
+
+    asked_to_drain: told, once or more, when a person wants it to leave.
+    """
 
     def __init__(
         self,
@@ -46,6 +51,7 @@ class Parts:
         addresses: Addresses,
         slots: ClassSlots,
         given_up: GivenUp,
+        asked_to_drain: Callable[[], None],
     ) -> None:
         self.identity = identity
         self.id = identity.worker_id
@@ -78,7 +84,7 @@ class Parts:
             running=self.running,
         )
         self._make_completer(addresses.database_url, given_up)
-        self._make_presence(connection, config, addresses, given_up)
+        self._make_presence(connection, config, addresses, given_up, asked_to_drain)
         self.giving_back = GivingBack(worker_id=self.id, url=addresses.database_url)
 
     def start(self) -> None:
@@ -130,7 +136,12 @@ class Parts:
         )
 
     def _make_presence(
-        self, connection: psycopg.Connection, config: Config, addresses: Addresses, given_up: GivenUp
+        self,
+        connection: psycopg.Connection,
+        config: Config,
+        addresses: Addresses,
+        given_up: GivenUp,
+        asked_to_drain: Callable[[], None],
     ) -> None:
         look = SecondLook(
             worker_id=self.id, runner=self.runner, running=self.running, circuits=self.circuits, clock=self.clock
@@ -146,6 +157,7 @@ class Parts:
             slots_used=self.runner.used,
             each_second=look.look,
             on_lost=given_up,
+            on_drain=asked_to_drain,
         )
 
     def _take_results(self, results: list[RunResult]) -> None:

@@ -25,6 +25,7 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from chronoweb.runtime.errors import ConfigurationError
+from chronoweb.runtime.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ def register(
             labels=carried,
             tenant_id=tenant,
             lease_seconds=config.worker_lease_seconds,
+            version=VERSION,
         )
         _lock(connection, worker_id)
     except (psycopg.Error, ConfigurationError):
@@ -95,6 +97,7 @@ class Presence:
         slots_used: Callable[[], Sequence[int]],
         each_second: Callable[[psycopg.Connection], None],
         on_lost: Callable[[str], None],
+        on_drain: Callable[[], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.worker_id = identity.worker_id
@@ -107,6 +110,7 @@ class Presence:
         self._slots_used = slots_used
         self._each_second = each_second
         self._on_lost = on_lost
+        self._on_drain = on_drain
         self._clock = clock
         self._received_at = clock.monotonic()
         self._looked_at = float("-inf")
@@ -173,9 +177,10 @@ class Presence:
         if now - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = now
-        row = self._connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
-        assert row is not None
-        self._database_clock.observe(row[0])
+        database_us, asked_to_drain = store.worker_look(self._connection, worker_id=self.worker_id)
+        self._database_clock.observe(database_us)
+        if asked_to_drain and self._state == "active":
+            self._on_drain()
         # Without the lock this worker looks dead as soon as the server has buried its last session.
         self._locked = self._locked or _lock(self._connection, self.worker_id)
         if now - self._beat_at >= self._config.heartbeat_seconds:

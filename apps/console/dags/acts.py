@@ -19,7 +19,8 @@ from apps.definitions.json_values import escape
 from apps.executions.dags import operations
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
-from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs, NotFound
+from apps.tenants.regions import WrongRegion
+from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs, NotAllowed, NotFound
 
 NOTE_CHARACTERS = 1000
 _OF_EVERY_FORM = ("csrfmiddlewaretoken", "key")
@@ -48,6 +49,10 @@ def posted(view: Callable[..., JsonResponse]) -> Callable[..., HttpResponseBase]
             return JsonResponse({"problem": "Nothing was done.", "errors": _errors(error)}, status=422)
         except Conflict as error:
             return JsonResponse({"problem": str(error)}, status=409)
+        except NotAllowed as error:
+            return JsonResponse({"problem": f"Nothing was done: {error}."}, status=403)
+        except WrongRegion as error:
+            return JsonResponse({"problem": f"Nothing was done: {error}."}, status=421)
 
     return wrapped
 
@@ -67,7 +72,7 @@ def _errors(error: ChronowebError) -> list[dict[str, str]]:
 @posted
 def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: str) -> JsonResponse:
     """cancel, pause, resume, rerun."""
-    note = _note(request)
+    note = note_of(request)
     who: dict[str, Any] = {"principal": principal, "run_id": run_id}
     _one_of(
         act,
@@ -84,7 +89,7 @@ def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: st
 @posted
 def node_act(request: HttpRequest, principal: Principal, *, run_id: UUID, node_id: str, act: str) -> JsonResponse:
     """clear, clear-downstream, success, failed, skip, approve, reject."""
-    note = _note(request)
+    note = note_of(request)
     where: dict[str, Any] = {"principal": principal, "run_id": run_id, "node_id": node_id}
     _one_of(
         act,
@@ -111,7 +116,7 @@ def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: st
         run = trigger_dag(principal=principal, dag_id=dag_id, parameters=given)
         address = reverse("console:run", kwargs={"slug": principal.tenant_slug, "run_id": run})
         return JsonResponse({"said": "started", "go": address})
-    note = _note(request)
+    note = note_of(request)
     who: dict[str, Any] = {"principal": principal, "dag_id": dag_id}
     _one_of(
         act,
@@ -126,8 +131,13 @@ def _one_of(act: str, known: Mapping[str, Callable[[], object]]) -> None:
     known[act]()
 
 
-def _note(request: HttpRequest) -> str:
-    """The one field of every form but a run's."""
+def no_fields(request: HttpRequest) -> None:
+    """For what says all by its address. Dialogs send an empty note. Raises InvalidInputs."""
+    _refuse_unknown(request, {"note"})
+
+
+def note_of(request: HttpRequest) -> str:
+    """The one field of most forms."""
     _refuse_unknown(request, {"note"})
     note = request.POST.get("note", "").strip()
     if "\0" in note:

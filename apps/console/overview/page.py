@@ -1,15 +1,11 @@
 """What a tenant's first page shows. What costs more is read less often; what nobody looks at, never."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.template.loader import render_to_string
-
 from apps.console import listing
-from apps.console.fragments import Pieces, may_act
+from apps.console.fragments import PacedPage, Pieces
 from apps.console.letters.filters import Chosen
 from apps.console.letters.page import lines
 from apps.console.overview.charts import bars, sparkline
@@ -49,36 +45,24 @@ class Figures:
     by_class: list[tuple[str, int, int, int]]
 
 
-class OverviewPage:
+class OverviewPage(PacedPage):
     """One tenant's."""
 
-    look_seconds = 2.0
-    soonest_seconds = 0.0
+    templates = "console/overview"
 
     def __init__(self, principal: Principal, *, origin: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
-        self._principal = principal
-        self._clock = clock
+        super().__init__(principal, clock)
         self._origin = origin
-        self._kept: dict[str, tuple[float, str]] = {}
 
     def pieces(self) -> Pieces:
         """At most 24 queries the first time; rows alone when something changes again at once."""
         return {
-            "now": self._piece("now", 1.0, self._now),
-            "hour": self._piece("hour", 30.0, self._hour),
-            "today": self._piece("today", 10.0, self._today),
-            "letters": self._piece("letters", 2.0, self._letters),
-            "rows": self._piece("rows", 0.0, self._rows),
+            "now": self.piece("now", 1.0, self._now),
+            "hour": self.piece("hour", 30.0, self._hour),
+            "today": self.piece("today", 10.0, self._today),
+            "letters": self.piece("letters", 2.0, self._letters),
+            "rows": self.piece("rows", 0.0, self._rows),
         }
-
-    def _piece(self, name: str, seconds: float, read: Callable[[datetime], dict[str, Any]]) -> str:
-        """Read again when what is kept is older than `seconds`."""
-        at, html = self._kept.get(name, (float("-inf"), ""))
-        if time.monotonic() - at >= seconds:
-            context = {"tenant_slug": self._principal.tenant_slug, "may": may_act(self._principal)}
-            html = render_to_string(f"console/overview/_{name}.html", context | read(self._clock.now()))
-            self._kept[name] = (time.monotonic(), html)
-        return html
 
     def _now(self, now: datetime) -> dict[str, Any]:
         return {"figures": figures(self._principal, overview.pulse(self._principal, now=now))}

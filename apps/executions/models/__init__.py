@@ -6,7 +6,7 @@ of the table they point to.
 
 from apps.executions.dags.models import DagRun, RunNode, TaskDependency
 from apps.executions.models.dead_letters import DeadLetter, Replay, ReplayState
-from apps.executions.models.fleet import Lease, Worker, WorkerState
+from apps.executions.models.fleet import Finding, Lease, Worker, WorkerState
 from apps.executions.models.ledger import (
     Attempt,
     Execution,
@@ -38,6 +38,7 @@ __all__ = [
     "Execution",
     "ExecutionEvent",
     "ExecutionQuerySet",
+    "Finding",
     "IdempotencyKey",
     "Lease",
     "Outstanding",

@@ -54,6 +54,9 @@ class Worker(models.Model):
     active = models.IntegerField(default=0, help_text="attempts begun and not ended")
     completed_last_minute = models.IntegerField(default=0)
     errors_last_minute = models.IntegerField(default=0)
+    version = models.TextField(default="", db_default="", help_text="of the program that it runs")
+    drain_requested_at = models.DateTimeField(null=True, help_text="when a person asked it to drain and leave")
+    drain_requested_by = models.TextField(default="", db_default="")
 
     class Meta:
         db_table = "workers"
@@ -74,3 +77,21 @@ class Worker(models.Model):
         """
         used = self.class_used or [0] * len(self.class_slots)
         return list(zip(used, self.class_slots, strict=False))
+
+
+class Finding(models.Model):
+    """Something that the watchdog found and mended. The same within a minute is one row that counts."""
+
+    id = models.BigAutoField(primary_key=True)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    kind = models.TextField(help_text="one of the words of findings.py")
+    detail = models.TextField(help_text="why, or which worker")
+    count = models.IntegerField(help_text="executions, or places")
+
+    class Meta:
+        db_table = "findings"
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}"

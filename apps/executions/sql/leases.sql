@@ -66,14 +66,25 @@ WHERE role = ANY(%(roles)s::text[]) AND holder = %(holder)s
 
 -- name: worker_register
 INSERT INTO workers (state, host, process_id, slots, started_at, heartbeat_at, lease_expires_at, cpu_percent,
-    memory_bytes, active, completed_last_minute, errors_last_minute, class_slots, class_used, labels, tenant_id)
+    memory_bytes, active, completed_last_minute, errors_last_minute, class_slots, class_used, labels, tenant_id, version)
 VALUES ('active', %(host)s, %(process_id)s, %(slots)s, clock_timestamp(), clock_timestamp(),
     clock_timestamp() + %(lease)s * interval '1 second', 0, 0, 0, 0, 0, %(class_slots)s::int[], ARRAY[]::int[],
-    %(labels)s::text[], %(tenant)s)
+    %(labels)s::text[], %(tenant)s, %(version)s)
 RETURNING id
 
 -- name: tenant_of_slug
 SELECT id FROM tenants WHERE slug = %(slug)s
+
+-- name: worker_look
+-- The database's time in microseconds, and whether somebody has asked this worker to drain.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    EXISTS (SELECT 1 FROM workers WHERE id = %(worker)s AND drain_requested_at IS NOT NULL)
+
+-- name: worker_ask_to_drain
+-- No row: it has ended, or has been asked before.
+UPDATE workers SET drain_requested_at = clock_timestamp(), drain_requested_by = %(actor)s
+WHERE id = %(worker)s AND state = 'active' AND drain_requested_at IS NULL
+RETURNING id
 
 -- name: worker_heartbeat
 -- Renew a worker's lease; no row means that it has been given up for lost and must stop.

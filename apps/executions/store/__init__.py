@@ -30,10 +30,12 @@ from apps.executions.store.preloading import (
 from apps.executions.store.routing import forget_gone_waiters, put_aside, routes, routes_waited_for, wake_route_waiters
 from apps.executions.store.statements import named_sql
 from apps.executions.store.watching import (
+    forget_findings,
     forget_idempotency_keys,
     forget_leaked_progress,
     free_slots_with_waiters,
     mark_worker_lost,
+    note_finding,
     overdue_preloaded,
     reclaim,
     remove_leaked_slots,
@@ -63,6 +65,7 @@ from apps.executions.store.working import (
     unfit,
     versions_of,
     wake_waiters,
+    worker_look,
 )
 
 __all__ = [
@@ -76,6 +79,7 @@ __all__ = [
     "evict",
     "finish",
     "first_starts",
+    "forget_findings",
     "forget_gone_waiters",
     "forget_idempotency_keys",
     "forget_leaked_progress",
@@ -87,6 +91,7 @@ __all__ = [
     "insert",
     "mark_worker_lost",
     "named_sql",
+    "note_finding",
     "note_progress",
     "note_started",
     "outstanding_by_tenant",
@@ -121,5 +126,6 @@ __all__ = [
     "wake_waiters",
     "walk",
     "wide_holds",
+    "worker_look",
     "workers_alive",
 ]

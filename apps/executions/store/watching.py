@@ -138,3 +138,13 @@ def forget_leaked_progress(connection: psycopg.Connection) -> int:
     for day in days_of(connection, "progress_days"):
         forgotten += len(connection.execute(named_sql("forget_leaked_progress", day), bounds_of(day)).fetchall())
     return forgotten
+
+
+def note_finding(connection: psycopg.Connection, *, kind: str, detail: str, count: int) -> None:
+    """What was found and mended, for who looks; the same within a minute is counted together."""
+    connection.execute(named_sql("finding_note"), {"kind": kind, "detail": detail, "count": count})
+
+
+def forget_findings(connection: psycopg.Connection, *, days: int) -> None:
+    """Drop those that are older."""
+    connection.execute(named_sql("findings_forget"), {"days": days})

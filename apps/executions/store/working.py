@@ -221,6 +221,7 @@ def register_worker(
     class_slots: Sequence[int] = (),
     labels: Sequence[str] = (),
     tenant_id: UUID | None = None,
+    version: str = "",
 ) -> int:
     """A new worker's id; a process start never reuses one. tenant_id: the only one that it serves."""
     parameters = {
@@ -231,6 +232,7 @@ def register_worker(
         "class_slots": list(class_slots),
         "labels": list(labels),
         "tenant": tenant_id,
+        "version": version,
     }
     row = connection.execute(named_sql("worker_register"), parameters).fetchone()
     assert row is not None
@@ -241,6 +243,13 @@ def tenant_of_slug(connection: psycopg.Connection, slug: str) -> UUID | None:
     """The tenant of this name; None if there is none."""
     row = connection.execute(named_sql("tenant_of_slug"), {"slug": slug}).fetchone()
     return None if row is None else row[0]
+
+
+def worker_look(connection: psycopg.Connection, *, worker_id: int) -> tuple[int, bool]:
+    """(the database's time in microseconds since the epoch, whether the worker has been asked to drain)."""
+    row = connection.execute(named_sql("worker_look"), {"worker": worker_id}).fetchone()
+    assert row is not None
+    return row[0], row[1]
 
 
 def heartbeat(

@@ -51,10 +51,12 @@ SCHEMAS: dict[str, Shape] = {
             "active": COUNT,
             "started_at": MOMENT,
             "heartbeat_at": MOMENT,
+            "version": TEXT,
+            "drain_requested_at": or_null(MOMENT),
             **_PLATFORM,
         },
         optional=_PLATFORM,
-        about="Machine and load are shown to the platform's own tenants alone.",
+        about="Machine and load are shown to the platform's own tenants, and of a tenant's own workers to it.",
     ),
     "Workers": record({"items": many("Worker", most=1000)}),
     "Circuit": record(

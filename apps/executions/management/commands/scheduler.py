@@ -3,8 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.executions import freezing
-from apps.executions.models import Lease
+from apps.executions import freezing, roles
 from apps.tenants.models import Tenant
 from chronoweb.runtime.errors import Conflict, InvalidInput
 from chronoweb.runtime.terminal import visible
@@ -42,7 +41,7 @@ class Command(BaseCommand):
             since = f"{frozen.since:%Y-%m-%d %H:%M:%S} UTC"
             self.stdout.write(visible(f"{what} is frozen since {since} by {frozen.by}: {frozen.reason}"))
         if options["act"] == "status" and tenant is None:
-            for lease in Lease.objects.exclude(role__startswith="dispatcher-member/").order_by("role"):
+            for lease in roles.leases():
                 self.stdout.write(f"{lease.role}: epoch {lease.epoch}, until {lease.expires_at:%H:%M:%S} UTC")
 
     def _tenant(self, slug: str | None) -> Tenant | None:
