@@ -413,6 +413,7 @@ def own_ids(stage: Stage) -> dict[str, list[Any]]:
         "node_id": ["fails", "never"],
         "backfill_id": [],
         "replay_id": listed("/admin/dlq/replays"),
+        "worker_id": [],  # these are POSTs
         "tenant_id": [],  # of the platform's own routes
         "act": [],  # these are POSTs
     }

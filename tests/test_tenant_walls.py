@@ -29,7 +29,7 @@ from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Backfill, Dag
 from apps.executions import feed
 from apps.executions.dead_letters import DeadLetterFilter, start_replay
-from apps.executions.models import CircuitBreaker, Execution, Replay
+from apps.executions.models import CircuitBreaker, Execution, Replay, Worker
 from apps.executions.states import Status
 from apps.tenants import channels, keys, secret_store
 from apps.tenants.models import ApiKey, NotificationChannel, Role, Tenant
@@ -37,6 +37,7 @@ from apps.tenants.principal import Principal
 from chronoweb.asgi import application
 from tests.console_ledger import Ledger, make_person, now
 from tests.factories import Api, make_api, make_principal, make_tenant
+from tests.test_api_workers import worker_row
 
 pytestmark = pytest.mark.django_db
 
@@ -81,6 +82,7 @@ class World:
     run: UUID
     backfill: Backfill
     replay: Replay
+    worker: Worker
 
     def marks(self) -> list[str]:
         """What must not be seen by others."""
@@ -104,6 +106,7 @@ FOREIGN: dict[str, Callable[[World], Any]] = {
     "execution_id": lambda world: world.execution.id,
     "identity": lambda world: world.execution.id,
     "circuit_id": lambda world: world.circuit.pk,
+    "worker_id": lambda world: world.worker.pk,
     "key_id": lambda world: world.key.id,
     "channel_id": lambda world: world.channel.id,
     "username": lambda world: world.member.username,
@@ -135,7 +138,8 @@ def make_world(mark: str = "of-the-others") -> World:
     address = {"to": [f"{mark}@example.com"]}
     channel = channels.create(principal=principal, kind="email", name=mark, given=address)
     replay = start_replay(principal=principal, wanted=DeadLetterFilter(fingerprint=mark))
-    return World(tenant, dead, circuit, key, person, channel, *make_dag(principal, mark), replay)
+    worker = worker_row(tenant_id=tenant.id, host=mark, labels=[mark])
+    return World(tenant, dead, circuit, key, person, channel, *make_dag(principal, mark), replay, worker)
 
 
 def make_dag(principal: Principal, mark: str) -> tuple[Dag, UUID, Backfill]:

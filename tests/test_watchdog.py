@@ -145,6 +145,18 @@ def test_what_nobody_claims_by_the_deadline_is_taken_back_uncounted(watchdog: Wa
     assert all_are(own_ledger, runs, Status.RUNNING), "a claim has no deadline; its lease decides"
     assert {own_ledger.row(i)["attempt"] for i in late} == {0}
     assert {own_ledger.token(i) for i in late} == {TOKEN + 1}
+    [found] = own_ledger.select("SELECT kind, detail, count FROM findings")
+    assert found == {"kind": "reclaimed", "detail": "not claimed within 1 s", "count": 3}
+
+
+def test_what_is_found_again_within_a_minute_is_one_finding(own_ledger: Ledger) -> None:
+    for count in (3, 4):
+        store.note_finding(own_ledger.connection, kind="restored", detail="not in the hot tier", count=count)
+    own_ledger.connection.execute("UPDATE findings SET last_at = last_at - interval '8 days'")
+    store.note_finding(own_ledger.connection, kind="restored", detail="not in the hot tier", count=5)
+    assert [row["count"] for row in own_ledger.select("SELECT count FROM findings ORDER BY id")] == [7, 5]
+    store.forget_findings(own_ledger.connection, days=7)
+    assert [row["count"] for row in own_ledger.select("SELECT count FROM findings")] == [5]
 
 
 def test_a_cancel_that_its_worker_ignores_is_carried_out_against_it(watchdog: Watchdog, own_ledger: Ledger) -> None:

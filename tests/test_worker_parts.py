@@ -17,7 +17,7 @@ from apps.executions.retry import RetryPolicy
 from apps.executions.rows import Claimed
 from apps.executions.states import Hold, Outcome, Status
 from apps.quickstart.services import ServiceAddresses
-from apps.worker import presence, versions
+from apps.worker import daemon, presence, versions
 from apps.worker.backlog import Backlog
 from apps.worker.claimer import Claimer
 from apps.worker.class_slots import ClassSlots, Lending
@@ -31,8 +31,9 @@ from apps.worker.versions import Terms, Versions
 from chronoweb.runtime import postgres, redis_client
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.database_clock import DatabaseClock
+from chronoweb.runtime.loop import Stop
 from tests.runner_tools import assignment
-from tests.stack import EPOCH, Ledger, addresses_of, quick_config
+from tests.stack import EPOCH, Ledger, Running, addresses_of, quick_config
 from tests.waiting import eventually
 
 TOKEN = EPOCH << 32
@@ -548,6 +549,33 @@ def test_a_worker_that_cannot_lock_again_takes_no_work_until_it_can(present: Pre
         while time.monotonic() < still:
             assert not present.offered(), "it offered itself without its lock"
     eventually(lambda: present.offered() and present.locked(present.ledger.connection), seconds=5)
+
+
+DRAIN = "UPDATE workers SET drain_requested_at = clock_timestamp() RETURNING id"
+
+
+def test_a_worker_that_a_person_asks_to_drain_hears_it_once_it_looks(present: Present) -> None:
+    eventually(present.offered)
+    assert present.drains == []
+    present.ledger.connection.execute(DRAIN)
+    eventually(lambda: present.drains, seconds=3)
+    present.presence.draining()
+    told = len(present.drains)
+    eventually(lambda: not present.offered(), seconds=3)
+    assert len(present.drains) <= told + 1, "who drains need not be told"
+
+
+def test_an_asked_worker_leaves_in_order(own_ledger: Ledger, services: ServiceAddresses, redis_prefix: str) -> None:
+    made = daemon.build(quick_config(redis_prefix), addresses_of(own_ledger.url, services), Stop(), slots=2)
+    process = Running(made, made.stop)
+    try:
+        eventually(lambda: own_ledger.select("SELECT 1 FROM workers"))
+        own_ledger.connection.execute(DRAIN)
+        process.thread.join(10)
+        assert not process.thread.is_alive()
+        assert own_ledger.select("SELECT state FROM workers") == [{"state": "stopped"}]
+    finally:
+        process.stop()
 
 
 def test_live_states_grow_old(services: ServiceAddresses, redis_prefix: str) -> None:

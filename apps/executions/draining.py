@@ -12,7 +12,7 @@ from django.db import transaction
 from apps.executions.models import Worker, WorkerState
 from apps.executions.store import named_sql
 from apps.tenants import audit
-from apps.tenants.models import Role
+from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import Conflict, NotAllowed, NotFound
@@ -48,7 +48,7 @@ def ask(*, worker_id: int, actor: str) -> Worker:
     worker.refresh_from_db()
     if asked:
         audit.record(
-            tenant_id=worker.tenant_id,
+            tenant_id=worker.tenant_id if Tenant.objects.filter(id=worker.tenant_id).exists() else None,
             actor=actor,
             action="worker.drain",
             target_type="worker",

@@ -29,17 +29,12 @@ def held_by(principal: Principal, workers: Sequence[int], *, shown: int) -> dict
     """Two queries over the small table of what is dispatched. shown: ids a worker."""
     found = {worker: Held() for worker in workers}
     rows = Outstanding.objects.filter(worker_id__in=workers)
-    counts = rows.values_list("worker_id").annotate(
-        Count("execution_id"), Count("execution_id", filter=_own(principal))
-    )
-    for worker, everybody, own in counts.order_by("worker_id"):
-        found[worker] = Held(everybody, own)
+    own = Count("execution_id", filter=Q(tenant_id=principal.tenant_id))
+    counts = rows.values("worker_id").annotate(everybody=Count("execution_id"), own=own).order_by("worker_id")
+    for worker, everybody, mine in counts.values_list("worker_id", "everybody", "own"):
+        found[worker] = Held(everybody, mine)
     place = Window(RowNumber(), partition_by=F("worker_id"), order_by=F("execution_id").asc())
     first = scoped(rows, principal).annotate(place=place).filter(place__lte=shown).order_by("execution_id")
     for worker, identity in first.values_list("worker_id", "execution_id"):
         found[worker].ids.append(identity)
     return found
-
-
-def _own(principal: Principal) -> Q:
-    return Q(tenant_id=principal.tenant_id)

@@ -72,6 +72,11 @@ def standing_of(targets: Sequence[UUID]) -> dict[UUID, Frozen]:
     return {hold.target_id: Frozen(hold.note, hold.actor, hold.since) for hold in holds}
 
 
+def frozen_tenants() -> int:
+    """How many are frozen one by one."""
+    return StandingHold.objects.filter(reason=Hold.FROZEN).exclude(target_id=EVERYTHING).count()
+
+
 def _record(tenant: Tenant | None, act: str, actor: str, **detail: object) -> None:
     audit.record(
         tenant_id=None if tenant is None else tenant.id,

@@ -4,7 +4,7 @@ from apps.console.dags.buttons import Act
 
 FREEZE = Act(
     "freeze",
-    "Freeze…",
+    "Freeze",
     "Freeze the scheduler?",
     "Nothing more is dispatched, of any tenant, until somebody thaws it. What runs goes on, what waits is kept, and "
     "schedules go on making executions: the longer it is frozen, the larger what comes due at once when it thaws.",
@@ -23,7 +23,7 @@ THAW = Act(
 FAILOVERS = {
     "preloader": Act(
         "failover-preloader",
-        "Fail over…",
+        "Fail over",
         "Depose the preloader?",
         "Its lease is taken away and its epoch grows, so that nothing it still writes is accepted. A standby leads "
         "about a second later; without one, the same process stands again. Until then nothing new enters the hot "
@@ -33,7 +33,7 @@ FAILOVERS = {
     ),
     "dispatcher": Act(
         "failover-dispatcher",
-        "Fail over…",
+        "Fail over",
         "Depose all dispatchers?",
         "The leases of all 16 shards are taken away and their epochs grow. Dispatchers that live take the shards again "
         "within about a second, and settle what the deposed ones had popped: what was not sent goes back, uncounted. "
@@ -43,7 +43,7 @@ FAILOVERS = {
     ),
     "watchdog": Act(
         "failover-watchdog",
-        "Fail over…",
+        "Fail over",
         "Depose the watchdog?",
         "Its lease is taken away; a standby leads about a second later, or the same process again. Until then nobody "
         "takes back what lost workers held, and cancels are not enforced. Work goes on.",

@@ -73,6 +73,7 @@ class SchedulerPage(PacedPage):
     """One principal's view."""
 
     templates = "console/scheduler"
+    look_seconds = 1.0
     soonest_seconds = 1.0
 
     def pieces(self) -> Pieces:
@@ -106,7 +107,13 @@ class SchedulerPage(PacedPage):
         words = "frozen" if frozen else ""
         acts = [(act, act.shown(words)) for act in (THAW, FREEZE)] if may_move(who) else []
         own = None if who.is_platform else found.get(who.tenant_id)
-        return self._base() | {"frozen": frozen, "own": own, "acts": [one for one in acts if one[1]]}
+        tenants = freezing.frozen_tenants() if who.is_platform else 0
+        return self._base() | {
+            "frozen": frozen,
+            "own": own,
+            "tenants": tenants,
+            "acts": [one for one in acts if one[1]],
+        }
 
     def _roles(self, now: datetime) -> dict[str, Any]:
         led, whole, moves = self._led, self._principal.is_platform, may_move(self._principal)
@@ -173,7 +180,7 @@ class SchedulerPage(PacedPage):
 def _single(name: str, held: Held | None) -> RoleCard:
     if held is None:
         return RoleCard(name, _DOES[name], False, "nobody has ever led", [])
-    facts = [("holder", _short(held)), ("epoch", str(held.epoch))]
+    facts = [("holder" if held.led else "last holder", _short(held)), ("epoch", str(held.epoch))]
     words = "leads" if held.led else "nobody leads"
     return RoleCard(name, _DOES[name], held.led, words, facts, held.since, held.until)
 
@@ -189,7 +196,8 @@ def _dispatchers(led: Roles) -> RoleCard:
         ("shards held", f"{led_now} of {len(led.shards)}"),
         ("epochs", str(epochs[0]) if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]}"),
     ]
-    words = "lead" if whole else ("some shards are nobody’s" if led_now else "nobody leads")
+    lacking = f"{len(led.shards) - led_now} of {len(led.shards)} shards unheld" if led_now else "nobody leads"
+    words = "lead" if whole else lacking
     living = [one for one in held if one.led]
     since = max((one.since for one in living), default=max(one.since for one in held))
     return RoleCard(

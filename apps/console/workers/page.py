@@ -78,6 +78,7 @@ class WorkersPage(PacedPage):
     """One tenant's view of the fleet."""
 
     templates = "console/workers"
+    look_seconds = 1.0
     soonest_seconds = 1.0
 
     def pieces(self) -> Pieces:
