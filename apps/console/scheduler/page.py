@@ -31,7 +31,7 @@ _FULL_SHARE = 0.8
 """From here on the preloader looks less far ahead (preloader/pressure.py)."""
 _DOES = {
     "preloader": "turns schedules into executions, and fills the hot tier",
-    "dispatcher": "pops what is due and sends it to workers; 16 shards, shared among those that live",
+    "dispatcher": "pops what is due and sends it to workers",
     "watchdog": "takes back what got stuck, and keeps partitions",
 }
 
@@ -180,7 +180,10 @@ class SchedulerPage(PacedPage):
 def _single(name: str, held: Held | None) -> RoleCard:
     if held is None:
         return RoleCard(name, _DOES[name], False, "nobody has ever led", [])
-    facts = [("holder" if held.led else "last holder", _short(held)), ("epoch", str(held.epoch))]
+    holder = (
+        ("holder", "was deposed") if held.holder is None else ("holder" if held.led else "last holder", _short(held))
+    )
+    facts = [holder, ("epoch", str(held.epoch))]
     words = "leads" if held.led else "nobody leads"
     return RoleCard(name, _DOES[name], held.led, words, facts, held.since, held.until)
 
@@ -200,9 +203,7 @@ def _dispatchers(led: Roles) -> RoleCard:
     words = "lead" if whole else lacking
     living = [one for one in held if one.led]
     since = max((one.since for one in living), default=max(one.since for one in held))
-    return RoleCard(
-        "dispatcher", _DOES["dispatcher"], whole, words, facts, since, min((one.until for one in living), default=None)
-    )
+    return RoleCard("dispatcher", _DOES["dispatcher"], whole, words, facts, since)
 
 
 def _card(card: RoleCard, *, whole: bool, moves: bool) -> RoleCard:
