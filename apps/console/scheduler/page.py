@@ -78,7 +78,7 @@ class SchedulerPage(PacedPage):
 
     def pieces(self) -> Pieces:
         """At most twelve queries for the platform, six for a tenant."""
-        read = {"standing": (0.0, self._standing), "roles": (0.0, self._roles), "figures": (1.0, self._figures)}
+        read = {"standing": (0.0, self._standing), "roles": (0.0, self._roles), "figures": (2.0, self._figures)}
         if self._principal.is_platform:
             read |= {"shards": (1.0, self._shards), "findings": (1.0, self._findings)}
         self._now_of_database = person_store.database_now(postgres.raw(django_connection))
@@ -145,7 +145,7 @@ class SchedulerPage(PacedPage):
         raw = postgres.raw(django_connection)
         latencies = summary.summary(raw)["latencies"]
         late = latencies["start_lateness_ms"]
-        days = partitions.existing_days(raw)
+        days, made_until = partitions.existing_days(raw), materialised_until()
         today = int(self._now_of_database.timestamp() // 86_400)
         ahead = next(n for n in range(1000) if today + n + 1 not in days)
         return context | {
@@ -154,8 +154,8 @@ class SchedulerPage(PacedPage):
             "sampled": latencies["of_the_last"],
             "memory": None if hot is None else hot.memory,
             "is_full": bool(hot and hot.memory and (hot.memory.share or 0) > _FULL_SHARE),
-            "made_until": materialised_until(),
-            "is_behind": _is_behind(materialised_until(), self._now_of_database),
+            "made_until": made_until,
+            "is_behind": _is_behind(made_until, self._now_of_database),
             "days_ahead": ahead,
             "days_wanted": settings.partition_days_ahead,
             "last_day": self._now_of_database + timedelta(days=ahead),
