@@ -48,7 +48,7 @@ def ask(*, worker_id: int, actor: str) -> Worker:
     worker.refresh_from_db()
     if asked:
         audit.record(
-            tenant_id=worker.tenant_id if Tenant.objects.filter(id=worker.tenant_id).exists() else None,
+            tenant_id=Tenant.objects.filter(id__in=[worker.tenant_id]).values_list("id", flat=True).first(),
             actor=actor,
             action="worker.drain",
             target_type="worker",
