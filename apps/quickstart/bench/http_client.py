@@ -121,7 +121,7 @@ def parse(received: bytearray) -> Answer | None:
 
 
 def _from_chunks(received: bytearray, at: int) -> bytes | None:
-    found = []
+    found: list[bytes] = []
     while (end := received.find(b"\r\n", at)) >= 0:
         size = int(received[at:end].split(b";")[0], 16)
         begin, at = end + 2, end + 4 + size
