@@ -59,8 +59,10 @@ class _Application:
 
 @pytest.mark.django_db
 def test_every_kind_of_request_of_the_load_is_answered() -> None:
+    application = _Application(make_api().key)
+
     async def load() -> api_load.Results:
-        made = api_load.Load(_Application(make_api().key))
+        made = api_load.Load(application)
         await made.prepare(2)
         return await made.each()
 

@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
@@ -66,7 +66,7 @@ class Results:
     """Of this process, its start included."""
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self))
 
 
 class Asks(Protocol):
