@@ -118,6 +118,6 @@ def test_a_small_load_through_the_web_process() -> None:
     assert (figures["executions"], figures["executions_lost"]) == (250, 0)
     parts = {"web", "load", "postgresql", "valkey", "workers", "dispatcher", "preloader", "watchdog"}
     assert set(figures["cpu_seconds"]) == parts
-    assert min(figures["cpu_seconds"].values()) > 0
+    assert min(figures["cpu_seconds"][part] for part in ("web", "load", "postgresql", "workers")) > 0
     assert figures["load_cpu_ms_per_request"] < figures["web_cpu_ms_per_request"]
     assert 0 < figures["p50_ms"] <= figures["p99_ms"] <= figures["max_ms"]
