@@ -153,3 +153,16 @@ def test_the_next_run_is_the_next_occurrence_whether_it_is_made_or_not(
     assert next_run(task, now=NOW) == expected
     task.paused_at = NOW
     assert next_run(task, now=NOW) is None
+
+
+def test_what_is_remembered_of_a_next_run_changes_no_answer() -> None:
+    """Asked a moment later, when it has passed, before the first question, and where nothing follows any more."""
+    last = {**MINUTELY, "end_at": "2026-03-10T12:03:00Z"}
+    task = task_of(last, next_fire_at=None)
+    seconds = [0, 30, 59, 60, 61, 0, -30, 119, 120, 180, 59]
+    due = [1, 1, 1, 2, 2, 1, 0, 2, None, None, 1]
+    found = [next_run(task, now=NOW + timedelta(seconds=second)) for second in seconds]
+    assert found == [None if minute is None else NOW + timedelta(minutes=minute) for minute in due]
+    # The same schedule otherwise bounded is another one.
+    longer = task_of({**last, "end_at": "2026-03-10T13:03:00Z"}, next_fire_at=None)
+    assert next_run(longer, now=NOW + timedelta(seconds=180)) == NOW + timedelta(minutes=4)

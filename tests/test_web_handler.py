@@ -5,12 +5,15 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings as django_settings
 
+from chronoweb.runtime import postgres, web_connections
 from chronoweb.runtime.web_handler import ThreadedHandler
 from tests import web_views
 
@@ -130,3 +133,27 @@ def test_requests_share_a_few_connections() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert 1 <= int(done.stdout) <= 3
+
+
+@pytest.mark.django_db
+def test_a_connection_that_was_used_a_moment_ago_is_not_asked_but_one_that_its_server_has_closed_is() -> None:
+    with postgres.connect_like_django("other") as other, closing(_borrowed()) as connection:
+        asked = "SELECT query FROM pg_stat_activity WHERE pid = %s"
+        pid = connection.info.backend_pid
+        connection.execute("SELECT 'work'")
+        web_connections.check(connection)
+        assert other.execute(asked, [pid]).fetchone() == ("",), "it is asked when nothing is known of it"
+        connection.execute("SELECT 'work'")
+        web_connections.check(connection)
+        assert other.execute(asked, [pid]).fetchone() == ("SELECT 'work'",)
+        connection.used_at -= web_connections.TRUSTED_SECONDS
+        web_connections.check(connection)
+        assert other.execute(asked, [pid]).fetchone() == ("",), "it has rested"
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        with pytest.raises(psycopg.OperationalError):
+            web_connections.check(connection)
+
+
+def _borrowed() -> Any:
+    """Of no type, for it carries when it was used."""
+    return postgres.connect_like_django("borrowed")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import connection as django_connection
 from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,11 +18,11 @@ from apps.api.openapi.shapes import text
 from apps.api.pagination import Ordering, PageRequest
 from apps.definitions.replaying import replay_edited
 from apps.definitions.selectors import refuse_unknown_task
-from apps.executions import person_store, selectors, services
+from apps.executions import selectors, services
 from apps.executions.models import DeadLetter as DeadLetterRow
 from apps.executions.models import Execution
 from apps.executions.states import Origin, Status
-from chronoweb.runtime import postgres
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import InvalidInput
 
 
@@ -60,7 +59,7 @@ class Executions(ListView):
 
     @staticmethod
     def page_of(request: Request, page: PageRequest, which: selectors.Filter) -> Sequence[Execution]:
-        now = person_store.database_now(postgres.raw(django_connection))
+        now = SYSTEM_CLOCK.now()
         return selectors.executions(
             principal(request), which, now=now, behind=page.last, descending=page.descends, limit=page.limit + 1
         )

@@ -3,15 +3,13 @@
 A parameter that is wrong or comes twice is a 400; what a list does not know is refused before (queries.refuse_unknown).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
 import django_filters
-from django import forms
-from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from rest_framework.request import Request
 
@@ -22,40 +20,18 @@ from apps.api.problems import query_error
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 
-class _Values(forms.Widget):
-    """All values of a parameter, as they stand in the URL."""
-
-    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[str]:
-        return data.getlist(name)
-
-
-class _Field(forms.Field):
-    widget = _Values
-
-    def __init__(self, *, read: Callable[[list[str]], Any], **options: Any) -> None:
-        options.pop("label", None)
-        super().__init__(**{**options, "required": False})
-        self._read = read
-
-    def clean(self, value: list[str]) -> Any:
-        try:
-            return self._read(value) if value else None
-        except InvalidInput as wrong:
-            raise ValidationError(wrong.problem, params={"legal": wrong.legal, "value": wrong.value}) from None
-
-
 class Parameter(django_filters.Filter):
     """One parameter. shape: as the description of the API has it."""
 
-    field_class = _Field
     shape: Shape = {}
 
     def __init__(self, field_name: str | None = None, lookup_expr: str = "exact", *, about: str = "") -> None:
-        super().__init__(field_name=field_name, lookup_expr=lookup_expr, label="", read=self._one)
+        super().__init__(field_name=field_name, lookup_expr=lookup_expr, label="")
         if about:
             self.shape = {**self.shape, "description": about}
 
-    def _one(self, values: list[str]) -> Any:
+    def value(self, values: list[str]) -> Any:
+        """What these values of the URL ask for. Raises InvalidInput."""
         if len(values) > 1:
             raise query_error("", values[1], "comes twice", "one value")
         return self.read(values[0])
@@ -135,7 +111,7 @@ class Words(Parameter):
         self._values = words
         super().__init__(field_name, "in", about=about)
 
-    def _one(self, values: list[str]) -> list[Any]:
+    def value(self, values: list[str]) -> list[Any]:
         words = [word for value in values for word in value.split(",")]
         for word in words:
             if word not in self._values:
@@ -154,17 +130,17 @@ class Filters(django_filters.FilterSet):
 
 def read(filters: type[Filters], given: Any) -> dict[str, Any]:
     """The values of a list's parameters, by name; None where nothing was given. Raises InvalidInputs (400)."""
-    found = filters(data=given, queryset=QuerySet(model=None))
-    if found.form.is_valid():
-        return dict(found.form.cleaned_data)
-    raise InvalidInputs(list(_errors(found.form.errors.as_data())))
-
-
-def _errors(problems: Mapping[str, Iterable[ValidationError]]) -> Iterable[InvalidInput]:
-    for name, errors in problems.items():
-        for error in errors:
-            told = error.params or {}
-            yield query_error(name, told.get("value"), str(error.message), told.get("legal"))
+    found: dict[str, Any] = {}
+    errors = []
+    for name, parameter in filters.base_filters.items():
+        values = given.getlist(name)
+        try:
+            found[name] = parameter.value(values) if values else None
+        except InvalidInput as wrong:
+            errors.append(query_error(name, wrong.value, wrong.problem, wrong.legal))
+    if errors:
+        raise InvalidInputs(errors)
+    return found
 
 
 def filtered(filters: type[Filters], request: Request, rows: QuerySet[Any, Any]) -> QuerySet[Any, Any]:

@@ -60,7 +60,10 @@ def update_task(
         task.next_fire_at = refire_at(task, schedule, now)
     task.jitter_ms = jitter_ms(task, schedule)
     write_version(task, actor=principal.actor)
-    save_named(task, principal, task.save)
+    if "name" in changed:
+        save_named(task, principal, task.save)
+    else:
+        task.save()
     follow(task, schedule, now=now, actor=principal.actor)
     audit.record(
         tenant_id=principal.tenant_id,

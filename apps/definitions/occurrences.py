@@ -6,6 +6,7 @@ The only code that computes a next run. Entry points: `occurrences`, `next_occur
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice, pairwise
 
 from apps.definitions.cron_syntax import CronExpression, parse_cron
@@ -67,7 +68,7 @@ def smallest_gap(schedule: Schedule) -> timedelta | None:
         return timedelta(seconds=schedule.every_seconds)
     if schedule.type == "cron":
         assert schedule.expression is not None
-        return _cron_gap(parse_cron(schedule.expression))
+        return _cron_gap(schedule.expression)
     return None
 
 
@@ -100,10 +101,12 @@ def _interval(schedule: Schedule, begin: datetime, end: datetime) -> Iterator[da
         instant += every
 
 
-def _cron_gap(cron: CronExpression) -> timedelta | None:
+@lru_cache(maxsize=8192)
+def _cron_gap(expression: str) -> timedelta | None:
     """All its days share one set of times, so the times give the gap within a day, and days are walked only if the
     gap from the last time of a day to the first of the next could be shorter.
     """
+    cron = parse_cron(expression)
     times = sorted(
         3600 * hour + 60 * minute + second
         for hour in cron.hours

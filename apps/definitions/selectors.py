@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.definitions.models import Dag, Task
-from apps.definitions.tasks import live_tasks
+from apps.definitions.tasks import find_task, live_tasks
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
 
@@ -15,7 +15,7 @@ D = TypeVar("D", Task, Dag)
 
 def task(principal: Principal, task_id: UUID) -> Task:
     """One task. Raises NotFound, for ids of other tenants too."""
-    return scoped_get(live_tasks(), principal, what="task", id=task_id)
+    return find_task(principal, task_id)
 
 
 def tasks(principal: Principal) -> QuerySet[Task]:

@@ -17,9 +17,9 @@ from apps.executions import person_store
 from apps.tenants import audit
 from apps.tenants.identity import new_uuid
 from apps.tenants.principal import Principal
-from apps.tenants.scope import scoped, scoped_get
 from chronoweb.runtime import postgres, wakeup
-from chronoweb.runtime.errors import Conflict
+from chronoweb.runtime.errors import Conflict, NotFound
+from chronoweb.runtime.rows import Rows
 
 
 @transaction.atomic
@@ -54,9 +54,30 @@ def live_tasks() -> Any:
     return Task.objects.filter(deleted_at=None)
 
 
+_TASKS = Rows(Task)
+_ONE = f"""
+SELECT {_TASKS.columns("t")} FROM tasks t WHERE t.id = %s AND t.tenant_id = %s AND t.deleted_at IS NULL
+"""  # noqa: S608 - names of columns
+
+
+def find_task(principal: Principal, task_id: UUID, *, lock: str = "") -> Task:
+    """The principal's task that is not deleted, read under this lock. Raises NotFound, for ids of other tenants too."""
+    found = _TASKS.read(f"{_ONE} {lock}", (task_id, principal.tenant_id))
+    if not found:
+        raise NotFound(f"no task with id {task_id} in tenant {principal.tenant_slug}")
+    return found[0]
+
+
 def locked_task(principal: Principal, task_id: UUID) -> Task:
     """The principal's task, locked until the transaction ends, against triggers too. Raises NotFound."""
-    return scoped_get(live_tasks().select_for_update(), principal, what="task", id=task_id)
+    return find_task(principal, task_id, lock="FOR UPDATE")
+
+
+def held_task(principal: Principal, task_id: UUID) -> Task:
+    """The principal's task, kept from being edited or deleted until the transaction ends; triggers do not hinder each
+    other, nor the preloader. Raises NotFound.
+    """
+    return find_task(principal, task_id, lock="FOR KEY SHARE")
 
 
 def save_named(task: Task, principal: Principal, save: Callable[[], None]) -> None:
@@ -71,11 +92,11 @@ def save_named(task: Task, principal: Principal, save: Callable[[], None]) -> No
 
 
 def _refuse_taken(task: Task, principal: Principal) -> None:
-    other = scoped(live_tasks(), principal).filter(name=task.name).exclude(id=task.id).first()
-    if other is not None:
+    same = "SELECT id FROM tasks WHERE tenant_id = %s AND name = %s AND deleted_at IS NULL AND id <> %s"
+    found = postgres.reads(django_connection).read(same, (principal.tenant_id, task.name, task.id))
+    if found:
         raise Conflict(
-            f"the name {task.name!r} is taken by task {other.id}; choose another name or edit that task",
-            existing_id=str(other.id),
+            f"the name {task.name!r} is taken by task {found[0][0]}; choose another name or edit that task",
+            existing_id=str(found[0][0]),
             pointer="/name",
         )
-    return

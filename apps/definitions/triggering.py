@@ -11,7 +11,7 @@ from django.db import transaction
 
 from apps.definitions.models import Task
 from apps.definitions.plans import plan_of
-from apps.definitions.tasks import live_tasks
+from apps.definitions.tasks import held_task
 from apps.definitions.trigger_input import Item, past_problem, read_items
 from apps.executions import feed, idempotency, ids, partitions, person_store, store
 from apps.executions.models import Execution
@@ -19,7 +19,6 @@ from apps.executions.rows import NewExecution
 from apps.executions.states import Origin
 from apps.tenants import audit
 from apps.tenants.principal import Principal
-from apps.tenants.scope import scoped_get
 from chronoweb.runtime import postgres, wakeup
 from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
@@ -90,7 +89,7 @@ def _trigger(
     principal: Principal, task_id: UUID, items: Sequence[Any], *, pointers: Sequence[str], overlap: bool
 ) -> list[UUID]:
     connection = postgres.raw(django_connection)
-    task = _held_task(principal, task_id)
+    task = held_task(principal, task_id)
     now = person_store.database_now(connection)
     read = read_items(task, items, pointers, now=now)
     rows = _rows(task, read, overlap=overlap)
@@ -118,15 +117,6 @@ def _trigger(
         transaction.on_commit(wakeup.preloader.wake)
         transaction.on_commit(lambda: feed.changed(principal.tenant_id, answers.new))
     return answers.ids
-
-
-def _held_task(principal: Principal, task_id: UUID) -> Task:
-    """The task, kept from being edited or deleted until the transaction ends; triggers do not hinder each other, nor
-    the preloader.
-    """
-    with django_connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM tasks WHERE id = %s FOR KEY SHARE", [task_id])
-    return scoped_get(live_tasks(), principal, what="task", id=task_id)
 
 
 def _rows(task: Task, items: Sequence[Item], *, overlap: bool) -> list[NewExecution]:

@@ -59,7 +59,7 @@ class Move:
 
 def database_now(connection: psycopg.Connection) -> datetime:
     """PostgreSQL's clock, aware UTC: what decides "now" for whatever is written."""
-    row = connection.execute(named_sql("database_now")).fetchone()
+    row = connection.execute(named_sql("database_now"), prepare=True).fetchone()
     assert row is not None
     return row[0]
 
@@ -77,7 +77,7 @@ def lock_pending_of(
     if not tasks:
         return []
     cursor = connection.cursor(binary=True)
-    rows = cursor.execute(named_sql("lock_pending_of"), {"tasks": list(tasks), "since": since})
+    rows = cursor.execute(named_sql("lock_pending_of"), {"tasks": list(tasks), "since": since}, prepare=True)
     return [(UUID(bytes=bytes(task)), _row(*fields)) for *fields, task in rows]
 
 
@@ -146,8 +146,9 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
 
 
 def _pending(connection: psycopg.Connection, query: str, parameters: dict[str, Any]) -> list[Pending]:
+    # Planning goes through all days ahead, which costs more than what is asked; so the plan is kept.
     cursor = connection.cursor(binary=True)
-    return [_row(*fields) for fields in cursor.execute(named_sql(query), parameters)]
+    return [_row(*fields) for fields in cursor.execute(named_sql(query), parameters, prepare=True)]
 
 
 def _row(*fields: Any) -> Pending:

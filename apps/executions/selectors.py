@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
-from apps.executions import ids
+from apps.executions import ids, pages
 from apps.executions.models import (
     Attempt,
     DeadLetter,
@@ -56,19 +57,32 @@ def executions(
     An id begins with scheduled_at, so the order of ids is the order of time and a day is a stretch of ids. The search
     goes on window by window: a full page mostly needs one, so most partitions are never opened.
     """
-    rows = _filtered(principal, wanted)
+    filters, values = _terms(principal, wanted)
+    if behind is not None:
+        filters, values = [*filters, "below" if descending else "above"], {**values, "behind": behind}
     found: list[Execution] = []
     for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
-        # scheduled_at chooses the partitions. The same bounds on the id make the index whose order is the page's order
-        # the better choice even where statistics are missing: else a day's rows are read and sorted for one page.
-        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until)
-        page = page.filter(id__gte=ids.lowest(since), id__lt=ids.lowest(until))
-        if behind is not None:
-            page = page.filter(id__lt=behind) if descending else page.filter(id__gt=behind)
-        found += page.order_by("-id" if descending else "id")[: limit - len(found)]
+        left = limit - len(found)
+        found += pages.page(filters, values, since=since, until=until, descending=descending, limit=left)
         if len(found) >= limit:
             break
-    return found
+    return pages.with_versions(found)
+
+
+def _terms(principal: Principal, wanted: Filter) -> tuple[list[str], dict[str, Any]]:
+    """Names of the filters of a page, and their values."""
+    values: dict[str, Any] = {
+        "task": wanted.task_id,
+        "run": wanted.dag_run_id,
+        "origins": [int(origin) for origin in wanted.origins],
+        "statuses": [int(status) for status in wanted.statuses],
+    }
+    filters = [name for name, value in values.items() if value]
+    if wanted.statuses and wanted.statuses <= ACTIVE:
+        filters.append("active")
+    elif wanted.statuses == {Status.DEAD_LETTER}:
+        filters.append("dead")
+    return filters, {**{name: values[name] for name in filters if name in values}, "tenant": principal.tenant_id}
 
 
 def execution_ids(principal: Principal, wanted: Filter, *, now: datetime) -> list[UUID]:
@@ -126,8 +140,7 @@ def _windows(
 
 def execution(principal: Principal, execution_id: UUID) -> Execution:
     """One execution. Raises NotFound, for ids of other tenants too."""
-    rows = Execution.objects.with_id(execution_id).select_related("task_version")
-    found = scoped(rows, principal).first()
+    found = pages.one(execution_id, tenant_id=principal.tenant_id)
     if found is None:
         raise NotFound(f"no execution with id {execution_id} in tenant {principal.tenant_slug}")
     return found
@@ -135,17 +148,12 @@ def execution(principal: Principal, execution_id: UUID) -> Execution:
 
 def attempts_of(found: Execution) -> Sequence[Attempt]:
     """Every attempt, in order; releases included."""
-    rows = Attempt.objects.filter(scheduled_at=found.scheduled_at, execution_id=found.id)
-    return list(rows.order_by("token", "attempt"))
+    return pages.attempts(found)
 
 
 def progress_of(found: Execution) -> Progress | None:
     """What its attempts have said so far; None for what has said nothing, or rests for good."""
-    return (
-        None
-        if found.state in RESTING - {Status.DEAD_LETTER}
-        else Progress.objects.filter(execution_id=found.id).first()
-    )
+    return None if found.state in RESTING - {Status.DEAD_LETTER} else pages.progress(found)
 
 
 def running_under_keys(found: Iterable[Execution]) -> dict[str, int]:
@@ -159,8 +167,7 @@ def running_under_keys(found: Iterable[Execution]) -> dict[str, int]:
 
 def events_of(found: Execution) -> Sequence[ExecutionEvent]:
     """Every exceptional transition, in order."""
-    rows = ExecutionEvent.objects.filter(scheduled_at=found.scheduled_at, execution_id=found.id)
-    return list(rows.order_by("at", "event_id"))
+    return pages.events(found)
 
 
 def dead_letters(principal: Principal) -> QuerySet[DeadLetter]:

@@ -11,18 +11,22 @@ from django.db import connection as django_connection
 from apps.executions import selectors
 from apps.executions.concurrency import places_of, waits_text
 from apps.executions.labels import no_worker
-from apps.executions.models import Execution, ExecutionEvent, StandingHold
+from apps.executions.models import Execution
 from apps.executions.quotas import Use
 from apps.executions.states import ACTIVE, PENDING, WIDE, Hold, Status
 from apps.executions.store import named_sql
 from apps.explain import words
 from apps.explain.words import Code, Reason
 from apps.tenants.principal import Principal
-from apps.tenants.scope import scoped
 from chronoweb.runtime import postgres
 
 _EVERYTHING = UUID(int=0)
 _SAID_BY_AN_EVENT = {Status.CANCELLED: Code.CANCELLED, Status.SKIPPED: Code.SKIPPED}
+_HOLDS = "SELECT target_id, reason, note FROM holds WHERE target_id = ANY(%s)"
+_EVENTS = """
+SELECT execution_id, reason FROM execution_events
+WHERE scheduled_at = ANY(%s) AND execution_id = ANY(%s) AND tenant_id = %s ORDER BY event_id
+"""
 _QUOTA = Code.EXECUTIONS_PER_HOUR
 
 
@@ -46,14 +50,11 @@ def gather(principal: Principal, executions: Sequence[Execution], *, now: dateti
     the tenant has used up a quota.
     """
     targets = {e.task_id for e in executions if e.hold} | {principal.tenant_id, _EVERYTHING}
-    holds = StandingHold.objects.filter(target_id__in=targets).values_list("target_id", "reason", "note")
+    read = postgres.reads(django_connection).read
+    holds = read(_HOLDS, (list(targets),))
     told = [e for e in executions if e.status in _SAID_BY_AN_EVENT]
-    events = (
-        scoped(ExecutionEvent.objects.all(), principal)
-        .filter(scheduled_at__in=[e.scheduled_at for e in told], execution_id__in=[e.id for e in told])
-        .order_by("event_id")
-        .values_list("execution_id", "reason")
-    )
+    which = [e.scheduled_at for e in told], [e.id for e in told], principal.tenant_id
+    events = read(_EVENTS, which) if told else []
     notes = {(target, reason): note for target, reason, note in holds}
     quota = _quota(principal.tenant_id) if (principal.tenant_id, Hold.QUOTA) in notes else None
     running = selectors.running_under_keys(executions)

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from apps.tenants.models import AuditEntry
+from django.db import connection
+from psycopg.types.json import Jsonb
+
+from chronoweb.runtime import postgres
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+
+_INSERT = """
+INSERT INTO audit_log (tenant_id, at, actor, action, target_type, target_id, detail)
+SELECT %(tenant)s::uuid, %(at)s, %(actor)s, %(action)s, %(type)s, target, %(detail)s
+FROM unnest(%(ids)s::text[]) AS target
+"""
 
 
 def record(
@@ -37,14 +47,7 @@ def record_all(
     detail: dict[str, Any] | None = None,
 ) -> None:
     """The same act on several things: an entry for each, in one statement."""
-    AuditEntry.objects.bulk_create(
-        AuditEntry(
-            tenant_id=tenant_id,
-            actor=actor,
-            action=action,
-            target_type=target_type,
-            target_id=str(target_id),
-            detail=detail or {},
-        )
-        for target_id in target_ids
-    )
+    what = {"tenant": tenant_id, "actor": actor, "action": action, "type": target_type}
+    how = {"detail": Jsonb(detail or {}), "at": SYSTEM_CLOCK.now()}
+    ids = [str(target_id) for target_id in target_ids]
+    postgres.reads(connection).execute(_INSERT, {**what, **how, "ids": ids}, prepare=True)

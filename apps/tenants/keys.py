@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db import connection as django_connection
 from django.db import transaction
-from django.db.models import Q
 
 from apps.tenants import audit
-from apps.tenants.models import ApiKey, Role, Tenant
+from apps.tenants.models import ApiKey, Role, Tenant, Tier
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped_get
+from chronoweb.runtime import postgres
 
 _MARK = "cw_"
 
@@ -87,15 +88,32 @@ def looks_like_key(text: str) -> bool:
     return text.startswith(_MARK)
 
 
+_PRINCIPAL = """
+SELECT k.role, k.prefix, k.scopes, t.id, t.slug, t.tier, t.api_requests_per_minute, t.home_region
+FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
+WHERE k.key_hash = %s AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > %s)
+"""
+"""Every request asks this, so it is one prepared statement; nothing is remembered, or a revoked key would go on."""
+
+
 def principal_of(text: str, *, now: datetime) -> Principal | None:
     """Whose key this is; None for unknown, expired and revoked keys alike."""
     if not looks_like_key(text) or len(text) > 100:
         return None
-    live = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
-    key = ApiKey.objects.select_related("tenant").filter(live, key_hash=_hash(text)).first()
-    if key is None:
+    found = postgres.reads(django_connection).read(_PRINCIPAL, (_hash(text), now))
+    if not found:
         return None
-    return Principal.in_tenant(key.tenant, role=Role(key.role), actor=f"key:{key.prefix}", scopes=frozenset(key.scopes))
+    role, prefix, scopes, tenant_id, slug, tier, requests_per_minute, home_region = found[0]
+    return Principal(
+        tenant_id=tenant_id,
+        tenant_slug=slug,
+        role=Role(role),
+        actor=f"key:{prefix}",
+        is_platform=tier == Tier.SYSTEM,
+        scopes=frozenset(scopes),
+        api_requests_per_minute=requests_per_minute,
+        home_region=home_region,
+    )
 
 
 def _hash(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import psycopg
-from psycopg.adapt import Dumper, Loader, PyFormat
+from psycopg.adapt import AdaptersMap, Dumper, Loader, PyFormat
 from psycopg.pq import Format
 
 from chronoweb.runtime.errors import ConfigurationError
@@ -178,17 +178,47 @@ class UnderDjango:
         # Django's own cursor class merges parameters into the text, which packed arrays cannot survive.
         cursor = psycopg.Cursor(self._connection)
         cursor.format = Format.BINARY if binary else Format.TEXT
-        cursor.adapters.register_loader("uuid", RawUuidLoader)
-        for kind in (_Uuids, _Instants, _Int8s, _Int2s, _Texts):
-            # Django copied psycopg's adapters at its first connection, maybe before this module was imported.
-            cursor.adapters.register_dumper(kind, psycopg.adapters.get_dumper(kind, PyFormat.BINARY))
+        cursor._adapters = _adapters_of_the_ledger(self._connection.adapters)
         return cursor
 
-    def execute(self, query: str, parameters: Any = None) -> psycopg.Cursor:
-        return self.cursor().execute(query, parameters)
+    def execute(self, query: str, parameters: Any = None, *, prepare: bool | None = None) -> psycopg.Cursor:
+        return self.cursor().execute(query, parameters, prepare=prepare)
+
+    def read(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        """Rows of a statement that is asked often: PostgreSQL keeps its plan where that costs less than planning, and
+        values come in binary form: UUIDs, aware datetimes in UTC, decoded JSON.
+        """
+        cursor = psycopg.Cursor(self._connection)
+        cursor.format = Format.BINARY
+        cursor._adapters = _PLAIN
+        return cursor.execute(query, parameters, prepare=True).fetchall()
+
+
+_PLAIN = AdaptersMap(psycopg.adapters)
+_of_the_ledger: AdaptersMap | None = None
+
+
+def _adapters_of_the_ledger(django: AdaptersMap) -> AdaptersMap:
+    """Django's, of which all its connections have the same, and the ledger's own. Filling a map costs more than most
+    statements, so all cursors share one.
+    """
+    global _of_the_ledger
+    if _of_the_ledger is None:
+        made = AdaptersMap(django)
+        made.register_loader("uuid", RawUuidLoader)
+        for kind in (_Uuids, _Instants, _Int8s, _Int2s, _Texts):
+            # Django copied psycopg's adapters at its first connection, maybe before this module was imported.
+            made.register_dumper(kind, psycopg.adapters.get_dumper(kind, PyFormat.BINARY))
+        _of_the_ledger = made
+    return _of_the_ledger
 
 
 def raw(django_connection: Any) -> psycopg.Connection:
     """What the ledger's statements may use of Django's connection, inside its transaction."""
+    return cast(psycopg.Connection, reads(django_connection))
+
+
+def reads(django_connection: Any) -> UnderDjango:
+    """Django's connection, for statements of one's own."""
     django_connection.ensure_connection()
-    return cast(psycopg.Connection, UnderDjango(django_connection.connection))
+    return UnderDjango(django_connection.connection)

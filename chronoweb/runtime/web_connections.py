@@ -5,7 +5,12 @@ would open one and close it, which costs more than most requests, and many reque
 server has room for. Who finds none free waits for one.
 """
 
+import select
+import time
+from typing import Any
+
 from django.db import connections
+from psycopg_pool import ConnectionPool
 
 from chronoweb.runtime.config import config
 
@@ -13,6 +18,8 @@ WAIT_SECONDS = 20.0
 """For a free connection; then the answer is 503."""
 LIFE_SECONDS = 60.0
 """Of a connection: after a failover the address may lead to another server, and the old one may still answer."""
+TRUSTED_SECONDS = 1.0
+"""After its last use a connection is believed to work for so long, unless its server has said something since."""
 
 
 def share() -> None:
@@ -28,3 +35,16 @@ def share() -> None:
         "max_idle": LIFE_SECONDS,
     }
     settings["CONN_MAX_AGE"] = 0  # as Django demands: what a request gives back, the pool keeps
+    settings["CONN_HEALTH_CHECKS"] = False  # Django's asks the server for each request, and the pool takes no other
+    pool: Any = connections["default"].pool  # type: ignore[attr-defined]
+    pool._check = check
+
+
+def check(connection: Any) -> None:
+    """Raise what makes the pool take another one. Asking the server costs as much as a small statement; one that has
+    ended or restarted has closed its end, which shows here without asking.
+    """
+    now, before = time.monotonic(), getattr(connection, "used_at", 0.0)
+    if now - before > TRUSTED_SECONDS or select.select([connection.fileno()], [], [], 0)[0]:
+        ConnectionPool.check_connection(connection)
+    connection.used_at = now

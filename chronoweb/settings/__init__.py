@@ -106,6 +106,8 @@ TEMPLATES = [
 DATABASES = {"default": env.db_url_config(SERVICES.database_url or "postgres://localhost/chronoweb")}
 DATABASES["default"]["CONN_MAX_AGE"] = env.int("CONN_MAX_AGE_SECONDS", default=0)
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+# Statements that ask for it are prepared (postgres.UnderDjango.read), never others, however often they come.
+DATABASES["default"].setdefault("OPTIONS", {}).setdefault("prepare_threshold", 1_000_000)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 PASSWORD_HASHERS = [

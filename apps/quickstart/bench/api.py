@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 
 from apps.quickstart import web_process
-from apps.quickstart.bench import measure, scenarios
+from apps.quickstart.bench import cpu, measure, scenarios
 from apps.quickstart.bench.api_load import MIX
 from apps.quickstart.data_directory import free_port
 from apps.quickstart.processes import web_arguments
@@ -28,7 +28,10 @@ _AHEAD_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class Figures:
-    """Latencies in ms, from when a request was due to its answer's end; of executions from run_at to their start."""
+    """Latencies in ms, from when a request was due to its answer's end; of executions from run_at to their start.
+
+    cpu_seconds: by who used them while the load went on. load_average: of the machine, a minute before that.
+    """
 
     requests: int
     requests_per_second: float
@@ -37,6 +40,9 @@ class Figures:
     p99_ms: float
     max_ms: float
     web_cpu_ms_per_request: float
+    load_cpu_ms_per_request: float
+    cpu_seconds: dict[str, float]
+    load_average: float
     by_kind: dict[str, dict[str, float]]
     executions: measure.Figures
 
@@ -51,6 +57,9 @@ class Figures:
             "p99_ms": self.p99_ms,
             "max_ms": self.max_ms,
             "web_cpu_ms_per_request": self.web_cpu_ms_per_request,
+            "load_cpu_ms_per_request": self.load_cpu_ms_per_request,
+            "cpu_seconds": self.cpu_seconds,
+            "load_average_before": self.load_average,
             "executions": told.count,
             "executions_lost": told.lost,
             "executions_lateness_p99_ms": round(told.lateness_p99_ms, 2),
@@ -69,12 +78,13 @@ def api(
         base = bench.now() + timedelta(seconds=_AHEAD_SECONDS)
         bench.enqueue([base + timedelta(seconds=number / rate) for number in range(count)])
         SYSTEM_CLOCK.sleep(max(0.0, (base - bench.now()).total_seconds() - 2.0))
-        spent = bench.daemons.cpu_seconds("web")
+        spent, load_average = cpu.Spent(bench.daemons, bench.connection, bench.addresses.redis_url), os.getloadavg()[0]
+        spent.begin()
         results = _load(url, _key(), rate=requests_per_second, seconds=seconds)
-        spent = bench.daemons.cpu_seconds("web") - spent
+        cpu_seconds = spent.end() | {"load": results["cpu_seconds"]}
         bench.wait(count, seconds=60)
         executions = scenarios.figures(bench, "api", count, 1.0, wal)
-    found = _figures(results, executions, seconds, spent)
+    found = _figures(results, executions, seconds, cpu_seconds, load_average)
     for kind, figures in found.by_kind.items():
         say(f"{kind:<28}{figures['count']:>6.0f}  p50 {figures['p50_ms']:>7.1f} ms  p99 {figures['p99_ms']:>7.1f} ms")
     for error, times in found.errors.items():
@@ -106,7 +116,13 @@ def _load(url: str, key: str, *, rate: int, seconds: int) -> dict[str, Any]:
     return results
 
 
-def _figures(results: dict[str, Any], executions: measure.Figures, seconds: int, spent: float) -> Figures:
+def _figures(
+    results: dict[str, Any],
+    executions: measure.Figures,
+    seconds: int,
+    cpu_seconds: dict[str, float],
+    load_average: float,
+) -> Figures:
     by_kind = {kind: results["latencies"][kind] for kind in MIX if results["latencies"].get(kind)}
     everything = [latency for latencies in by_kind.values() for latency in latencies]
     return Figures(
@@ -120,7 +136,10 @@ def _figures(results: dict[str, Any], executions: measure.Figures, seconds: int,
             kind: {"count": len(each), "p50_ms": _share(each, 0.50), "p99_ms": _share(each, 0.99)}
             for kind, each in by_kind.items()
         },
-        web_cpu_ms_per_request=round(spent * 1000 / max(1, results["sent"]), 2),
+        web_cpu_ms_per_request=round(cpu_seconds["web"] * 1000 / max(1, results["sent"]), 2),
+        load_cpu_ms_per_request=round(cpu_seconds["load"] * 1000 / max(1, results["sent"]), 2),
+        cpu_seconds=cpu_seconds,
+        load_average=round(load_average, 2),
         executions=executions,
     )
 

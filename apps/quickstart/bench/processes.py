@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import psutil
 from django.conf import settings
 
 
@@ -38,11 +37,6 @@ class Daemons:
                 stdout=log,
                 stderr=log,
             )
-
-    def cpu_seconds(self, name: str) -> float:
-        """Processor time that one has used so far."""
-        used = psutil.Process(self.running[name].pid).cpu_times()
-        return float(used.user + used.system)
 
     def kill(self, name: str) -> None:
         """SIGKILL one, as a power cut would."""
