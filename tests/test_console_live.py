@@ -13,12 +13,14 @@ from django.conf import settings
 from django.test import Client
 
 from apps.console import hub as hubs
-from apps.console import live, sockets
+from apps.console import sockets
+from apps.console.executions import live
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.models import Membership, Tenant
 from chronoweb.asgi import application
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from tests.console_ledger import HOSTILE, Ledger, change, heard_by_writers, make_person, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -182,7 +184,7 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
         (hub,) = hubs_of(tenant)
         (viewer,) = hub.viewers
         viewer.fell_behind = True
-        viewer.give(live.Update(rows=[], index=None, tenant_slug=tenant.slug))
+        viewer.give(live.Update(rows=[], index=None, tenant_slug=tenant.slug, now=SYSTEM_CLOCK.now()))
         message = await communicator.receive_json_from(timeout=5)
     assert message["type"] == "snapshot"
     assert [r["id"] for r in message["rows"]] == [str(row.id)]
