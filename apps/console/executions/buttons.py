@@ -32,13 +32,13 @@ MANY = (
     (
         "cancel",
         "Cancel",
-        "Cancel them",
+        "Cancel now",
         "Those that wait are cancelled at once; what a worker has is asked to stop. What has ended by then is told.",
     ),
     (
         "retry",
         "Run again",
-        "Run them again",
+        "Run again",
         "Each of those that have ended once more, due now: dead letters under their own id, all others as new "
         "executions. What is refused hinders nothing else.",
     ),

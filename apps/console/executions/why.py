@@ -27,8 +27,24 @@ _OF_TASK = {
 }
 _OF_WORKERS = frozenset({Code.NO_WORKER, Code.NO_FREE_SLOT, Code.AWAITING_CLAIM, Code.MAX_CONCURRENT_WORKERS})
 _OF_RUN = frozenset({Code.APPROVAL, Code.RUN_PAUSED, Code.RUN_STOPPED, Code.OPEN_DEPENDENCIES})
-_WORDS = {"by": "by", "note": "note", "class": "class", "last_error": "last error", "held_by": "held by"}
-_UNSAID = frozenset({"circuit_id", "node", "run_id", "message", "error", "used", "limit", "note", "held_by"})
+_WORDS = {
+    "by": "by {}",
+    "takeover_seconds": "another takes over within {} s",
+    "deadline_seconds": "taken back after {} s",
+    "workers_alive": "{} workers live",
+    "workers": "{} workers may run it",
+    "outstanding": "{} of its class are out",
+    "ahead": "{} wait before it",
+    "worker_id": "worker-{}",
+    "failures": "{} failures",
+    "percent": "{} % are let through",
+    "labels": "labels {}",
+    "last_error": "last: {}",
+    "when_full": "when full: {}",
+}
+_UNSAID = frozenset(
+    "circuit_id node run_id message error used limit note held_by shard attempt max_attempts key running slots".split()
+)
 """Figures that the sentence or a link says already."""
 
 
@@ -37,7 +53,7 @@ class Cause:
     """link: where it is removed; empty: nowhere but in time. holders: executions that must end first."""
 
     reason: Reason
-    figures: list[tuple[str, str]]
+    figures: list[str]
     link: str
     link_words: str
     holders: list[UUID]
@@ -59,6 +75,11 @@ class Why:
         first = ahead if self.place.ahead or self.place.at_least else "next in its queue"
         turns = f", {self.place.turns:,} queues take turns" if (self.place.turns or 0) > 1 else ""
         return f"{first}{turns}{'' if self.place.loaded else ', not loaded yet'}"
+
+    @property
+    def basis(self) -> str:
+        """What the guess follows from, or why there is none."""
+        return "" if self.guess is None else self.guess.basis.replace("_", " ")
 
 
 def read(principal: Principal, execution: Execution) -> Why | None:
@@ -92,10 +113,10 @@ def _where(reason: Reason, slug: str, execution: Execution) -> tuple[str, str]:
     return "", ""
 
 
-def _figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _figures(figures: Mapping[str, Any]) -> list[str]:
     """What the sentence does not say."""
     return [
-        (_WORDS.get(name, name.replace("_", " ")), _shown(value))
+        _WORDS.get(name, f"{name.replace('_', ' ')} {{}}").format(_shown(value))
         for name, value in figures.items()
         if name not in _UNSAID and value not in (None, "", [])
     ]
