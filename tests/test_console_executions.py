@@ -265,9 +265,9 @@ def test_attempts_lie_on_one_axis() -> None:
     begin = now()
 
     def attempt(number: int, due: float, began: float | None, ended: float, outcome: Outcome) -> Attempt:
-        at = [None if s is None else begin + timedelta(seconds=s) for s in (due, began, ended)]
-        where = {"attempt": number, "token": TOKEN + number, "worker_id": 7, "outcome": outcome}
-        return Attempt(due_at=at[0], started_at=at[1], finished_at=at[2], **where)
+        at = {"due_at": due, "finished_at": ended} | ({} if began is None else {"started_at": began})
+        where: dict[str, Any] = {name: begin + timedelta(seconds=seconds) for name, seconds in at.items()}
+        return Attempt(**where, attempt=number, token=TOKEN + number, worker_id=7, outcome=outcome)
 
     tries = [attempt(1, 0, 10, 30, Outcome.FAILED), attempt(2, 50, None, 60, Outcome.RELEASED)]
     later = Execution(status=Status.RETRYING, run_at=begin + timedelta(seconds=100), created_at=begin, attempt=1)
