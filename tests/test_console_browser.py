@@ -278,6 +278,9 @@ def test_keys_theme_and_zone(stage: Stage) -> None:
     page.keyboard.type("bet")
     expect(page.locator(f"#x-{first.id}")).to_be_hidden()
     page.keyboard.press("Enter")
+    page.wait_for_url("**/executions/?q=bet")
+    stage.is_live(page)
+    page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/executions/{second.id}/")
     page.keyboard.press("u")
@@ -294,8 +297,73 @@ def test_an_execution_page_follows_its_execution(stage: Stage) -> None:
     stage.is_live(page)
     stage.writers_hear()
     stage.move(row, status=Status.COMPLETED, finished_at=row.started_at, result={"rows": 1204})
-    expect(page.locator("#detail .title .word")).to_have_text("completed")
-    expect(page.locator("#detail")).to_contain_text("1204")
+    expect(page.locator("#f-head .word")).to_have_text("completed")
+    expect(page.locator("#f-data")).to_contain_text("1204")
+    expect(page.get_by_role("button", name="Run again")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+    old = {"head": '<div class="title" data-row-version="1" data-standing="">older</div>'}
+    stage.sockets[-1].send(json.dumps({"type": "snapshot", "version": 99, "pieces": old}))
+    stage.sockets[-1].send(json.dumps({"type": "pieces", "version": 100, "pieces": {"why": "<p>newer</p>"}}))
+    expect(page.locator("#f-why")).to_have_text("newer")
+    expect(page.locator("#f-head .word")).to_have_text("completed")
+
+
+def test_a_list_is_narrowed_kept_chosen_from_and_acted_on(stage: Stage) -> None:
+    rows = [stage.add(Status.SCHEDULED, task="bulk", due=timedelta(seconds=-60 - n)) for n in range(103)]
+    other = stage.add(Status.SCHEDULED, task=HOSTILE)
+    page = stage.open()
+    page.locator("summary", has_text="Class").click()
+    page.get_by_role("link", name="standard").click()
+    page.wait_for_url("**/executions/?class=standard")
+    page.locator("input[name=q]").first.fill("bulk")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/executions/?q=bulk&class=standard")
+    stage.is_live(page)
+    page.locator("summary", has_text="Saved").click()
+    page.locator("[data-saved-form] input").fill(HOSTILE)
+    page.keyboard.press("Enter")
+    page.goto(f"{stage.url}/t/{stage.tenant.slug}/executions/")
+    stage.is_live(page)
+    page.locator("summary", has_text="Saved").click()
+    page.locator("[data-saved-list] a").click()
+    page.wait_for_url("**/executions/?q=bulk&class=standard")
+    stage.is_live(page)
+
+    stage.writers_hear()
+    stage.move(rows[0], attempt=1)
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.locator("[data-bulk-words]")).to_have_text("1 chosen")
+    stage.move(rows[0], attempt=2)
+    shown = page.locator(f"#x-{rows[0].id}")
+    expect(shown).to_have_attribute("data-version", str(rows[0].version))
+    expect(shown.locator("[data-pick]")).to_be_checked()
+    page.get_by_role("button", name="Cancel…").click()
+    dialog = page.locator("dialog[open]")
+    expect(dialog.locator("h2")).to_contain_text("Cancel 1 execution")
+    dialog.locator("[data-go]").click()
+    expect(page.locator("[data-toast]")).to_have_text("1 cancelled")
+    expect(shown).to_have_attribute("data-state", "cancelled")
+
+    page.get_by_role("button", name="Cancel…").click()
+    expect(dialog.locator("[data-count]")).to_have_text("102")
+    expect(dialog.locator("[data-go]")).to_be_disabled()
+    change(rows[1], status=Status.COMPLETED)
+    dialog.locator("[data-typed] input").fill("cancel 102")
+    dialog.locator("[data-go]").click()
+    expect(dialog.locator("[data-refused] p")).to_have_text("101 cancelled, 1 had moved on by then")
+    page.keyboard.press("Escape")
+    assert Execution.objects.filter(tenant=stage.tenant, status=Status.SCHEDULED).get().id == other.id
+
+
+def test_a_page_of_an_execution_prints_on_one_sheet(stage: Stage) -> None:
+    row = stage.add(Status.DEAD_LETTER, error={"type": "E", "message": "m", "traceback": "line\n" * 200})
+    for n in range(40):
+        stage.ledger.event(row, target=Status.SCHEDULED, reason=f"event {n}")
+    page = stage.open()
+    page.goto(f"{stage.url}/t/{stage.tenant.slug}/executions/{row.id}/")
+    stage.is_live(page)
+    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", page.pdf(format="A4"))) == 1
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (768, 900), (1440, 900)])

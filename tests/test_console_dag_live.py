@@ -19,7 +19,7 @@ from apps.console import sockets
 from apps.console.dags import run_state
 from apps.console.dags.run_state import RunSource
 from apps.console.dags.runs_live import RunsSource
-from apps.console.live import ExecutionsSource
+from apps.console.executions.live import ExecutionsSource
 from apps.executions import feed
 from apps.executions.dags import operations
 from apps.executions.dags.models import RunNode

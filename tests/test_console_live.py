@@ -13,12 +13,14 @@ from django.conf import settings
 from django.test import Client
 
 from apps.console import hub as hubs
-from apps.console import live, sockets
+from apps.console import sockets
+from apps.console.executions import live
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.models import Membership, Tenant
 from chronoweb.asgi import application
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from tests.console_ledger import HOSTILE, Ledger, change, heard_by_writers, make_person, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,6 +45,7 @@ def prepare() -> tuple[Tenant, Ledger, str, int]:
 
 
 def socket(slug: str, cookie: str, *, query: str = "", origin: str = "http://localhost") -> WebsocketCommunicator:
+    """query: what comes behind the address of the list: its query string, or an id and a slash."""
     headers = [
         (b"host", b"localhost"),
         (b"origin", origin.encode()),
@@ -182,7 +185,7 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
         (hub,) = hubs_of(tenant)
         (viewer,) = hub.viewers
         viewer.fell_behind = True
-        viewer.give(live.Update(rows=[], index=None, tenant_slug=tenant.slug))
+        viewer.give(live.Update(rows=[], index=None, tenant_slug=tenant.slug, now=SYSTEM_CLOCK.now()))
         message = await communicator.receive_json_from(timeout=5)
     assert message["type"] == "snapshot"
     assert [r["id"] for r in message["rows"]] == [str(row.id)]
@@ -212,3 +215,41 @@ async def test_rows_far_ahead_are_not_pushed() -> None:
         feed.changed(tenant.id, [far.id])
         update = await until(communicator, lambda r: r["id"] == str(far.id))
     assert update["insert"] is False
+
+
+async def test_a_narrowed_page_adds_what_its_question_finds() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    async with connected(tenant.slug, cookie, "?q=WANT&class=standard") as communicator:
+        assert (await communicator.receive_json_from(timeout=5))["summary"] is None
+        await heard_by_writers(tenant)
+        rows = [await in_thread(ledger.add)(Status.RUNNING, task=name) for name in ("wanted", "other")]
+        feed.changed(tenant.id, [row.id for row in rows])
+        found: dict[str, bool] = {}
+        async with asyncio.timeout(5):
+            while len(found) < 2:
+                message = await communicator.receive_json_from(timeout=5)
+                found |= {row["id"]: row["insert"] for row in message["rows"]}
+    assert found == {str(rows[0].id): True, str(rows[1].id): False}
+    accepted, _ = await socket(tenant.slug, cookie, query="?state=no_such_state").connect(timeout=5)
+    assert not accepted
+
+
+async def test_one_execution_is_followed_by_its_own_members_alone() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    _, _, foreign_cookie, _ = await prepare()
+    row = await in_thread(ledger.add)(Status.RUNNING)
+    for slug, who in ((tenant.slug, foreign_cookie), (foreign_cookie[:5], cookie)):
+        accepted, _ = await socket(slug, who, query=f"{row.id}/").connect(timeout=5)
+        assert not accepted
+    async with connected(tenant.slug, cookie, f"{row.id}/") as communicator:
+        snapshot = await communicator.receive_json_from(timeout=5)
+        assert set(snapshot["pieces"]) == {"head", "why", "fault", "attempts", "data", "story", "lineage"}
+        await heard_by_writers(tenant)
+        await in_thread(change)(row, status=Status.COMPLETED, finished_at=row.started_at, result={"rows": 1204})
+        feed.changed(tenant.id, [row.id])
+        told: dict[str, str] = {}
+        async with asyncio.timeout(5):
+            while "1204" not in told.get("data", ""):
+                told |= (await communicator.receive_json_from(timeout=5))["pieces"]
+    assert f'data-row-version="{row.version}"' in told["head"]
+    assert 'data-standing="resting"' in told["head"]

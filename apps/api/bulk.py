@@ -1,11 +1,9 @@
 """/api/v1/tasks/bulk, /tasks/bulk-create and /executions/bulk: one act on all that a filter finds, counted first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db import connection as django_connection
 from django.db import transaction
 from django.db.models import QuerySet
 from rest_framework.request import Request
@@ -23,9 +21,7 @@ from apps.definitions.bulk import ACTIONS as TASK_ACTIONS
 from apps.definitions.bulk import act_on_tasks
 from apps.definitions.models import Task
 from apps.definitions.standing import check_note
-from apps.executions import bulk, person_store, selectors
-from apps.executions.states import RESTING, Status
-from chronoweb.runtime import postgres
+from apps.executions import bulk
 from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs
 
 FIELDS = ("action", "filter", "dry_run", "expected_count")
@@ -140,14 +136,10 @@ class BulkExecutions(_BulkView):
         return self.answer(request)
 
     def find(self, request: Request, action: str, values: Mapping[str, Any]) -> Sequence[UUID]:
-        now = person_store.database_now(postgres.raw(django_connection))
-        fitting = RESTING if action == "retry" else set(Status) - RESTING
-        which = replace(wanted(values), statuses=wanted(values).statuses or frozenset(fitting))
-        return selectors.execution_ids(principal(request), which, now=now)
+        return bulk.find(principal=principal(request), action=action, wanted=wanted(values))
 
     def act(self, request: Request, action: str, found: Sequence[UUID], body: Mapping[str, Any]) -> bulk.Done:
-        act = bulk.cancel_executions if action == "cancel" else bulk.retry_executions
-        return act(principal=principal(request), identities=found)
+        return bulk.act(principal=principal(request), action=action, identities=found)
 
 
 class CreateTasks(ApiView):

@@ -123,10 +123,13 @@ class PiecesConsumer(LiveConsumer[Update]):
         """What else tells this page from others of its name."""
         return ()
 
+    def source(self) -> PiecesSource:
+        return PiecesSource(self.page())
+
     def joined(self) -> Any:
         tenant = self.principal.tenant_id
         key = (self.name, tenant, may_act(self.principal), *self.key())
-        return hub.joined(key, tenant, lambda: PiecesSource(self.page()))
+        return hub.joined(key, tenant, self.source)
 
     async def snapshot(self, hub: hub.Hub[Update]) -> dict[str, Any]:
         source = hub.source

@@ -1,7 +1,7 @@
 """Which executions the live page shows: what is due next, above the newest ones that are or were due.
 
-Every read is bounded and goes along an index: executions by (tenant, id), where an id sorts by its scheduled_at; or
-the small tables `outstanding` and `dead_letters`. Nothing counts the ledger: counts are of the newest 1,000.
+Every read is bounded and goes along an index: executions by (tenant, id), where an id sorts by its scheduled_at.
+Nothing counts the ledger: counts are of the newest 1,000.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.executions import ids
-from apps.executions.models import DeadLetter, Execution, Outstanding
-from apps.executions.states import ACTIVE, Status
+from apps.executions.models import DeadLetter, Execution
+from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 
@@ -23,7 +23,6 @@ UPCOMING = 8
 MOST_COUNTED = 99
 BACK = timedelta(days=7)
 AHEAD = timedelta(days=1)
-_AHEAD_STATES = (Status.SCHEDULED, Status.PRELOADED)
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,10 @@ class Index:
         return {status: found[status] for status in Status if found[status]}
 
     @property
+    def latest_first(self) -> list[UUID]:
+        return [entry.id for entry in (*reversed(self.upcoming), *self.newest)]
+
+    @property
     def horizon(self) -> bytes | None:
         """The latest id that a page of all states shows."""
         shown = self.upcoming or self.newest[:1]
@@ -69,32 +72,10 @@ def read_index(
     return Index(upcoming=ahead, newest=_entries(past, newest))
 
 
-def ids_to_show(principal: Principal, index: Index, state: Status | None) -> list[UUID]:
-    """At most SHOWN ids of the page for `state` (None: all), latest first. At most one query."""
-    if state is None:
-        shown = [*reversed(index.upcoming), *index.newest]
-        return [entry.id for entry in shown[:SHOWN]]
-    if state is Status.DEAD_LETTER:
-        letters = scoped(DeadLetter.objects.all(), principal).order_by("-execution_id")
-        return list(letters.values_list("execution_id", flat=True)[:SHOWN])
-    found = [entry.id for entry in index.newest if entry.status == state][:SHOWN]
-    if state in ACTIVE:
-        sent = scoped(Outstanding.objects.all(), principal).order_by("-execution_id")
-        found += sent.values_list("execution_id", flat=True)[: 2 * SHOWN]
-    if state in _AHEAD_STATES:
-        found += [entry.id for entry in index.upcoming if entry.status == state][: SHOWN - len(found)]
-    return sorted(set(found), reverse=True)
-
-
 def count_dead_letters(principal: Principal) -> int:
     """How many wait for a person, at most MOST_COUNTED + 1."""
     letters = scoped(DeadLetter.objects.all(), principal).values("execution_id")[: MOST_COUNTED + 1]
     return letters.count()
-
-
-def upcoming_needed(state: Status | None) -> int:
-    """How many upcoming entries the page for `state` is chosen from."""
-    return NEWEST if state in _AHEAD_STATES else UPCOMING
 
 
 def read(principal: Principal, identities: list[UUID]) -> list[Execution]:

@@ -2,9 +2,10 @@
 
 from django.urls import path, re_path
 
-from apps.console.consumers import ExecutionsConsumer
 from apps.console.dags.run_page import RunConsumer
 from apps.console.dags.runs_live import RunsConsumer
+from apps.console.executions.one_live import OneConsumer
+from apps.console.executions.socket import ExecutionsConsumer
 from apps.console.letters.live import LettersConsumer
 from apps.console.overview.views import OverviewConsumer
 from apps.console.scheduler.views import SchedulerConsumer
@@ -14,6 +15,7 @@ from apps.console.workers.views import WorkersConsumer
 websocket_urlpatterns = [
     path("ws/t/<slug:slug>/", OverviewConsumer.as_asgi()),
     path("ws/t/<slug:slug>/executions/", ExecutionsConsumer.as_asgi()),
+    path("ws/t/<slug:slug>/executions/<uuid:identity>/", OneConsumer.as_asgi()),
     path("ws/t/<slug:slug>/dead-letters/", LettersConsumer.as_asgi()),
     path("ws/t/<slug:slug>/dags/", RunsConsumer.as_asgi()),
     path("ws/t/<slug:slug>/workers/", WorkersConsumer.as_asgi()),

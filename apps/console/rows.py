@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.template.loader import render_to_string
 
-from apps.console import listing, reasons
+from apps.console import reasons
 from apps.console.reasons import Reason
 from apps.console.wording import duration
 from apps.executions.models import Execution
@@ -110,17 +110,6 @@ def message(row: Row, tenant_slug: str, *, insert: bool) -> dict[str, Any]:
         "insert": insert,
         "html": render(row, tenant_slug),
     }
-
-
-def page(
-    principal: Principal, *, now: datetime, state: Status | None, before: UUID | None = None
-) -> tuple[listing.Index, list[Row]]:
-    """The index and the rows of one page; at most six queries, however many rows."""
-    index = listing.read_index(principal, now=now, upcoming=listing.upcoming_needed(state), before=before)
-    executions = listing.read(principal, listing.ids_to_show(principal, index, state))
-    if state is not None:
-        executions = [e for e in executions if e.status == state]
-    return index, present_all(principal, executions[: listing.SHOWN], now=now)
 
 
 def _took(execution: Execution, now: datetime) -> timedelta | None:

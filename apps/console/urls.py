@@ -6,6 +6,8 @@ from django.urls import path
 from apps.console import views
 from apps.console.dags import acts
 from apps.console.dags import views as dags
+from apps.console.executions import acts as execution_acts
+from apps.console.executions import views as executions
 from apps.console.letters import acts as letter_acts
 from apps.console.letters import views as letters
 from apps.console.overview import views as overview
@@ -24,17 +26,21 @@ urlpatterns = [
     path("console/executions/", views.home),
     path("t/<slug:slug>/", overview.overview, name="overview"),
     path("t/<slug:slug>/state", overview.overview_state, name="overview_state"),
-    path("t/<slug:slug>/executions/", views.executions, name="executions"),
-    path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
+    path("t/<slug:slug>/executions/", executions.executions, name="executions"),
+    path("t/<slug:slug>/executions/<uuid:identity>/", executions.execution, name="execution"),
+    path("t/<slug:slug>/executions/<uuid:identity>/logs", executions.logs, name="logs"),
+    path("t/<slug:slug>/executions/<uuid:identity>/logs/download", executions.download_logs, name="download_logs"),
+    path("t/<slug:slug>/executions/<uuid:identity>/state", executions.execution_state, name="execution_state"),
+    path("t/<slug:slug>/executions/<uuid:identity>/act/<slug:act>", execution_acts.one_act, name="execution_act"),
+    path("t/<slug:slug>/executions/state", executions.executions_state, name="executions_state"),
+    path("t/<slug:slug>/executions/count/<slug:act>", executions.executions_count, name="executions_count"),
+    path("t/<slug:slug>/executions/act/<slug:act>", execution_acts.some_act, name="executions_act"),
     path("t/<slug:slug>/workers/", workers.workers, name="workers"),
     path("t/<slug:slug>/workers/state", workers.workers_state, name="workers_state"),
     path("t/<slug:slug>/workers/<int:worker_id>/act/<slug:act>", workers.worker_act, name="worker_act"),
     path("t/<slug:slug>/scheduler/", scheduler.scheduler, name="scheduler"),
     path("t/<slug:slug>/scheduler/state", scheduler.scheduler_state, name="scheduler_state"),
     path("t/<slug:slug>/scheduler/act/<slug:act>", scheduler.scheduler_act, name="scheduler_act"),
-    path("t/<slug:slug>/executions/<uuid:identity>/logs", views.logs, name="logs"),
-    path("t/<slug:slug>/executions/<uuid:identity>/logs/download", views.download_logs, name="download_logs"),
-    path("t/<slug:slug>/executions/state", views.executions_state, name="executions_state"),
     path("t/<slug:slug>/tasks/", tasks.tasks, name="tasks"),
     path("t/<slug:slug>/tasks/new", tasks.new_task, name="task_new"),
     path("t/<slug:slug>/tasks/check", saving.check, name="task_new_check"),

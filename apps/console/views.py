@@ -3,29 +3,22 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
-from uuid import UUID
 
 import redis
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from apps.console import consumers, detail, listing, login_links, rows, summary
+from apps.console import listing, login_links
 from apps.console.access import first_tenant_of, principal_of, tenants_at_home, tenants_of
-from apps.console.consumers import parse_state
-from apps.executions import selectors
-from apps.logs import answers
-from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from apps.tenants.regions import WrongRegion
-from chronoweb.runtime.clock import SYSTEM_CLOCK
-from chronoweb.runtime.errors import InvalidInput, NotFound
-from chronoweb.runtime.uuids import parse_uuid
+from chronoweb.runtime.errors import NotFound
 
 _MOST_TENANTS_LISTED = 50
 _MOST_LED_TO = 8
@@ -83,63 +76,6 @@ def home(request: HttpRequest) -> HttpResponse:
     if tenant is None:
         return render(request, "console/no_tenant.html")
     return redirect("console:overview", slug=tenant.slug)
-
-
-@in_tenant
-def executions(request: HttpRequest, principal: Principal, **_: Any) -> HttpResponse:
-    """The live page."""
-    state = parse_state(request.GET.get("state", ""))
-    before = parse_uuid(request.GET.get("before", ""))
-    index, presented = rows.page(principal, now=SYSTEM_CLOCK.now(), state=state, before=before)
-    full = len(presented) == listing.SHOWN
-    context = frame(request, principal) | {
-        "page": "executions",
-        "rows": presented,
-        "state": state,
-        "state_label": rows.label(state) if state is not None else "",
-        "before": before,
-        "older": presented[-1].id if full else None,
-        "summary": summary.render(index, tenant_slug=principal.tenant_slug, chosen=state),
-        "nothing_yet": not index.newest and not index.upcoming and before is None,
-        "origin": f"{request.scheme}://{request.get_host()}",
-    }
-    return render(request, "console/executions.html", context)
-
-
-@in_tenant
-def executions_state(request: HttpRequest, principal: Principal) -> JsonResponse:
-    """What the live page's socket sends first, for pages whose socket does not open."""
-    return JsonResponse(consumers.snapshot(principal, parse_state(request.GET.get("state", ""))))
-
-
-@in_tenant
-def execution(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponse:
-    """One execution."""
-    found = detail.read(principal, identity, now=SYSTEM_CLOCK.now())
-    may = principal.may(Role.OPERATOR)
-    context = frame(request, principal) | {"page": "executions", "detail": found, "may": may}
-    return render(request, "console/execution.html", context)
-
-
-@in_tenant
-def logs(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponseBase:
-    """The live tail of one execution's log, or a page of it."""
-    found = selectors.execution(principal, identity)
-    try:
-        if answers.wants_events(request):
-            return answers.events(request, principal, found)
-        return JsonResponse(answers.page(request, principal, found))
-    except InvalidInput as error:
-        return HttpResponseBadRequest(str(error), content_type="text/plain")
-
-
-@in_tenant
-def download_logs(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpResponseBase:
-    """The whole log of one execution."""
-    try:
-        return answers.download(request, principal, selectors.execution(principal, identity))
-    except InvalidInput as error:
-        return HttpResponseBadRequest(str(error), content_type="text/plain")
 
 
 @require_GET

@@ -1,13 +1,13 @@
 """One act on many executions: batch by batch, each a transaction of its own."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from django.db import connection as django_connection
 from django.db import transaction
 
-from apps.executions import feed, person_store, services
+from apps.executions import feed, person_store, selectors, services
 from apps.executions.person_store import Move, Pending
 from apps.executions.states import ACTIVE, RESTING, Status
 from apps.tenants import audit
@@ -27,6 +27,26 @@ class Done:
 
     done: int = 0
     failed: dict[UUID, str] = field(default_factory=dict)
+
+
+FITTING = {"cancel": frozenset(Status) - RESTING, "retry": RESTING}
+"""What an act by filter means where the filter names no state."""
+
+
+def find(*, principal: Principal, action: str, wanted: selectors.Filter) -> list[UUID]:
+    """The ids of all that an act by filter is for, latest scheduled first."""
+    now = person_store.database_now(postgres.raw(django_connection))
+    return selectors.execution_ids(principal, fitted(action, wanted), now=now)
+
+
+def fitted(action: str, wanted: selectors.Filter) -> selectors.Filter:
+    """The filter with the states that the act means."""
+    return wanted if wanted.statuses else replace(wanted, statuses=FITTING[action])
+
+
+def act(*, principal: Principal, action: str, identities: Sequence[UUID]) -> Done:
+    """Cancel, or retry."""
+    return {"cancel": cancel_executions, "retry": retry_executions}[action](principal=principal, identities=identities)
 
 
 def cancel_executions(*, principal: Principal, identities: Sequence[UUID]) -> Done:

@@ -4,6 +4,7 @@ They are the most frequent reading of the ledger, so they are prepared, and thei
 filters there are.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,13 +14,15 @@ from apps.executions import ids
 from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress, TaskVersion
 from chronoweb.runtime.rows import Rows
 
-_EXECUTION = Rows(
+_EXECUTION = Rows(Execution)
+_LISTED = Rows(
     Execution,
     without=(
-        *("wake_at", "dispatched_at", "worker_id", "overlap", "slot_key", "queue_seconds", "route_id"),
+        *("wake_at", "dispatched_at", "overlap", "slot_key", "queue_seconds", "route_id"),
         *("dag_node", "dag_item", "dag_generation", "traceparent"),
     ),
 )
+"""What lists say of each."""
 _VERSION = Rows(TaskVersion)
 _ATTEMPT = Rows(Attempt)
 _EVENT = Rows(ExecutionEvent)
@@ -28,7 +31,7 @@ _PROGRESS = Rows(Progress)
 # scheduled_at chooses the partitions. The same bounds on the id make the index whose order is the page's order the
 # better choice even where statistics are missing: else a day's rows are read and sorted for one page.
 _PAGE = f"""
-SELECT {_EXECUTION.columns("e")} FROM executions e
+SELECT {_LISTED.columns("e")} FROM executions e
 WHERE e.tenant_id = %(tenant)s AND e.scheduled_at >= %(since)s AND e.scheduled_at < %(until)s
     AND e.id >= %(lowest)s AND e.id < %(highest)s
 """  # noqa: S608 - names of columns
@@ -48,7 +51,7 @@ WHERE x.scheduled_at = %s AND x.execution_id = %s AND x.tenant_id = %s ORDER BY 
 _PROGRESS_OF = f"""
 SELECT {_PROGRESS.columns("p")} FROM progress p WHERE p.execution_id = %s AND p.tenant_id = %s
 """  # noqa: S608 - names of columns
-_FILTERS = {
+FILTERS = {
     "task": "e.task_id = %(task)s",
     "run": "e.dag_run_id = %(run)s",
     "origins": "e.origin = ANY(%(origins)s)",
@@ -56,22 +59,35 @@ _FILTERS = {
     # No index on executions names the status; two states have small tables of their own.
     "active": "e.id IN (SELECT o.execution_id FROM outstanding o WHERE o.tenant_id = %(tenant)s)",
     "dead": "e.id IN (SELECT d.execution_id FROM dead_letters d WHERE d.tenant_id = %(tenant)s)",
+    "tasks": "e.task_id = ANY(%(tasks)s)",
+    "named": "e.task_version_id IN (SELECT v.id FROM task_versions v"
+    " WHERE v.tenant_id = %(tenant)s AND upper(v.name) LIKE upper(%(named)s))",
+    "classes": "e.class_index = ANY(%(classes)s)",
+    "error_type": "e.error ->> 'type' = %(error_type)s",
+    "worker": "e.worker_id = %(worker)s",
+    "holds": "e.hold = ANY(%(holds)s)",
+    "made_by": "e.created_at <= %(made_by)s",
     "below": "e.id < %(behind)s",
     "above": "e.id > %(behind)s",
 }
 
 
+def containing(text: str) -> str:
+    """The pattern of LIKE for what has this text somewhere."""
+    return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
+
+
 def page(
     filters: Sequence[str], values: dict[str, Any], *, since: datetime, until: datetime, descending: bool, limit: int
 ) -> list[Execution]:
-    """Up to `limit` executions with scheduled_at from `since` until before `until`, by id. filters: names of _FILTERS.
+    """Up to `limit` executions with scheduled_at from `since` until before `until`, by id. filters: names of FILTERS.
 
     Their versions are not there yet: with_versions.
     """
-    conditions = "".join(f" AND {_FILTERS[name]}" for name in filters)
+    conditions = "".join(f" AND {FILTERS[name]}" for name in filters)
     bounds = {"since": since, "until": until, "lowest": ids.lowest(since), "highest": ids.lowest(until)}
     query = f"{_PAGE}{conditions} ORDER BY e.id {'DESC' if descending else 'ASC'} LIMIT %(limit)s"
-    return _EXECUTION.read(query, {**values, **bounds, "limit": limit})
+    return _LISTED.read(query, {**values, **bounds, "limit": limit})
 
 
 def one(identity: UUID, *, tenant_id: UUID) -> Execution | None:

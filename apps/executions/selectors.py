@@ -18,8 +18,9 @@ from apps.executions.models import (
     Outstanding,
     Progress,
     Slot,
+    TaskVersion,
 )
-from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Status
+from apps.executions.states import ACTIVE, RESTING, ExecutionClass, Hold, Origin, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
@@ -29,11 +30,16 @@ DEFAULT_DAYS_BACK = 35
 
 _AHEAD = timedelta(days=401)  # nothing is scheduled farther ahead
 _FIRST_WINDOW = timedelta(days=1)
+_FEW_TASKS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which executions. since (inclusive) and until (exclusive) are about scheduled_at, aware."""
+    """Which executions. since (inclusive) and until (exclusive) are about scheduled_at, aware.
+
+    name: a part of its task's name as it was then, capitals or not. error_type: the class of its error, as a whole.
+    worker_id: who had it last. holds: what keeps it waiting. made_by: it was in the ledger then (aware, inclusive).
+    """
 
     task_id: UUID | None = None
     dag_run_id: UUID | None = None
@@ -41,6 +47,12 @@ class Filter:
     origins: frozenset[Origin] = field(default_factory=frozenset)
     since: datetime | None = None
     until: datetime | None = None
+    name: str = ""
+    classes: frozenset[ExecutionClass] = field(default_factory=frozenset)
+    error_type: str = ""
+    worker_id: int | None = None
+    holds: frozenset[Hold] = field(default_factory=frozenset)
+    made_by: datetime | None = None
 
 
 def executions(
@@ -70,29 +82,64 @@ def executions(
 
 
 def _terms(principal: Principal, wanted: Filter) -> tuple[list[str], dict[str, Any]]:
-    """Names of the filters of a page, and their values."""
-    values: dict[str, Any] = {
+    """Names of the filters of a page (pages.FILTERS), and their values."""
+    given: dict[str, Any] = {
         "task": wanted.task_id,
         "run": wanted.dag_run_id,
         "origins": [int(origin) for origin in wanted.origins],
         "statuses": [int(status) for status in wanted.statuses],
+        "classes": [int(which) for which in wanted.classes],
+        "error_type": wanted.error_type,
+        "worker": wanted.worker_id,
+        "holds": [int(hold) for hold in wanted.holds],
+        "made_by": wanted.made_by,
     }
-    filters = [name for name, value in values.items() if value]
+    values = {name: value for name, value in given.items() if value not in (None, "", [])}
+    if wanted.name:
+        values["named"] = pages.containing(wanted.name)
+        few = _few_tasks(principal, wanted.name)
+        if few is not None:
+            values["tasks"] = few
+    filters = list(values)
     if wanted.statuses and wanted.statuses <= ACTIVE:
         filters.append("active")
     elif wanted.statuses == {Status.DEAD_LETTER}:
         filters.append("dead")
-    return filters, {**{name: values[name] for name in filters if name in values}, "tenant": principal.tenant_id}
+    return filters, {**values, "tenant": principal.tenant_id}
 
 
-def execution_ids(principal: Principal, wanted: Filter, *, now: datetime) -> list[UUID]:
-    """The ids of all that the filter finds, latest scheduled first."""
+def execution_ids(
+    principal: Principal,
+    wanted: Filter,
+    *,
+    now: datetime,
+    behind: UUID | None = None,
+    descending: bool = True,
+    limit: int | None = None,
+) -> list[UUID]:
+    """The ids of what `executions` would find; of all of it where limit is None."""
     rows = _filtered(principal, wanted).prefetch_related(None)
     found: list[UUID] = []
-    for since, until in _windows(wanted, now=now, behind=None, descending=True):
-        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until)
-        found += page.order_by("-id").values_list("id", flat=True)
+    for page in _pages(rows, wanted, now=now, behind=behind, descending=descending):
+        few = page.values_list("id", flat=True)
+        found += few if limit is None else few[: limit - len(found)]
+        if limit is not None and len(found) >= limit:
+            break
     return found
+
+
+def _pages(
+    rows: ExecutionQuerySet, wanted: Filter, *, now: datetime, behind: UUID | None, descending: bool
+) -> Iterator[ExecutionQuerySet]:
+    """What is found of each stretch of time, in the order of the ids."""
+    for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
+        # scheduled_at chooses the partitions. The same bounds on the id make the index whose order is the page's order
+        # the better choice even where statistics are missing: else a day's rows are read and sorted for one page.
+        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until)
+        page = page.filter(id__gte=ids.lowest(since), id__lt=ids.lowest(until))
+        if behind is not None:
+            page = page.filter(id__lt=behind) if descending else page.filter(id__gt=behind)
+        yield page.order_by("-id" if descending else "id")
 
 
 def _filtered(principal: Principal, wanted: Filter) -> ExecutionQuerySet:
@@ -111,7 +158,44 @@ def _filtered(principal: Principal, wanted: Filter) -> ExecutionQuerySet:
             rows = rows.filter(id__in=scoped(Outstanding.objects.all(), principal).values("execution_id"))
         elif wanted.statuses == {Status.DEAD_LETTER}:
             rows = rows.filter(id__in=scoped(DeadLetter.objects.all(), principal).values("execution_id"))
+    return _narrowed(_named(rows, principal, wanted.name), wanted)
+
+
+def _narrowed(rows: ExecutionQuerySet, wanted: Filter) -> ExecutionQuerySet:
+    """By what only the rows themselves say."""
+    if wanted.classes:
+        rows = rows.filter(class_index__in=sorted(wanted.classes))
+    if wanted.error_type:
+        rows = rows.filter(error__type=wanted.error_type)
+    if wanted.worker_id is not None:
+        rows = rows.filter(worker_id=wanted.worker_id)
+    if wanted.holds:
+        rows = rows.filter(hold__in=sorted(wanted.holds))
+    if wanted.made_by is not None:
+        rows = rows.filter(created_at__lte=wanted.made_by)
     return rows
+
+
+def _named(rows: ExecutionQuerySet, principal: Principal, name: str) -> ExecutionQuerySet:
+    """Of tasks whose name at the time has this part."""
+    if not name:
+        return rows
+    rows = rows.filter(task_version_id__in=_versions_named(principal, name).values("id"))
+    few = _few_tasks(principal, name)
+    return rows if few is None else rows.filter(task_id__in=few)
+
+
+def _versions_named(principal: Principal, name: str) -> QuerySet[TaskVersion]:
+    return scoped(TaskVersion.objects.all(), principal).filter(name__icontains=name)
+
+
+def _few_tasks(principal: Principal, name: str) -> list[UUID] | None:
+    """The tasks that ever had such a name; None for many. Few tasks have an index to be found by, each; for many, the
+    tenant's own order is the shorter way.
+    """
+    tasks = _versions_named(principal, name).order_by().values_list("task_id", flat=True).distinct()
+    found = list(tasks[: _FEW_TASKS + 1])
+    return None if len(found) > _FEW_TASKS else found
 
 
 def _windows(

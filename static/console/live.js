@@ -1,5 +1,6 @@
 // Rows as they change. The server renders them; this file only places them, and never lets a row go backwards.
 import { search_rows } from "./console.js";
+import { dress } from "./picks.js";
 import { follow } from "./socket.js";
 import { localise } from "./times.js";
 
@@ -17,6 +18,7 @@ function made(html) {
   const template = document.createElement("template");
   template.innerHTML = html; // escaped by the server's templates, and CSP runs no inline script
   localise(template.content);
+  dress(template.content.firstElementChild);
   search_rows(template.content);
   return template.content.firstElementChild;
 }
@@ -30,9 +32,9 @@ function change(old, row) {
   const version = Number(old.dataset.version);
   if (row.version < version) return;
   const fresh = made(row.html);
-  const focused = old.contains(document.activeElement);
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
   old.replaceWith(fresh);
-  if (focused) fresh.querySelector("a[data-open]").focus({ preventScroll: true });
+  if (focused) fresh.querySelector(focused.matches("[data-pick]") ? "[data-pick]" : "a[data-open]").focus({ preventScroll: true });
   if (row.version > version) flash(fresh);
 }
 
@@ -77,23 +79,11 @@ function listPage(message) {
   message.rows.forEach(place);
   showHeld();
   const summary = page.querySelector("#summary");
-  if (message.summary && !paged) {
+  if (summary && message.summary && !paged) {
     const focused = summary.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     summary.innerHTML = message.summary;
     if (focused) summary.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
   }
-}
-
-async function detailPage(message) {
-  const row = message.rows.find((each) => each.id === page.dataset.execution);
-  if (!row || row.version <= Number(page.dataset.version)) return;
-  page.dataset.version = row.version;
-  const answer = await fetch(location.href);
-  if (!answer.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const detail = document.importNode(fresh.querySelector("#detail"), true);
-  document.querySelector("#detail").replaceWith(detail);
-  localise(detail);
 }
 
 heldButton?.addEventListener("click", () => {
@@ -101,4 +91,4 @@ heldButton?.addEventListener("click", () => {
   release({ quiet: true });
 });
 window.addEventListener("scroll", () => held.size && !scrolled() && release(), { passive: true });
-follow(page, page.dataset.execution ? detailPage : listPage);
+follow(page, listPage);

@@ -94,7 +94,7 @@ class OverviewPage(PacedPage):
 
     def _rows(self, now: datetime) -> dict[str, Any]:
         index = listing.read_index(self._principal, now=now, upcoming=_UPCOMING, newest=_NEWEST)
-        executions = listing.read(self._principal, listing.ids_to_show(self._principal, index, None))
+        executions = listing.read(self._principal, index.latest_first)
         return {"rows": present_all(self._principal, executions, now=now), "origin": self._origin}
 
 

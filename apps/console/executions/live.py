@@ -1,11 +1,13 @@
 """What the executions page is sent: rows that changed, and the strip of counts above them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from apps.console import listing, rows, summary
+from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
@@ -17,11 +19,15 @@ _NEAR = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Update:
-    """rows: messages as rows.message makes them. index: None when only rows changed."""
+    """rows: messages as rows.message makes them. index: None when only rows changed. found: what the rows are of, so
+    that each page can tell which it would show.
+    """
 
     rows: list[dict[str, Any]]
     index: listing.Index | None
     tenant_slug: str
+    now: datetime
+    found: Mapping[str, Execution] = field(default_factory=dict)
     _summaries: dict[Status | None, str] = field(default_factory=dict)
 
     def summary(self, chosen: Status | None) -> str | None:
@@ -63,7 +69,8 @@ class ExecutionsSource:
         messages = [rows.message(row, slug, insert=row.id.bytes <= edge) for row in presented]
         if self._known is not None:
             self._known |= {row.id: row.version for row in presented if row.id.bytes <= edge}
-        return Update(rows=messages, index=index, tenant_slug=slug) if messages or index else None
+        found = {str(row.id): row for row in executions}
+        return Update(messages, index, slug, now, found) if messages or index else None
 
     def _unseen(self, index: listing.Index) -> set[UUID]:
         """What the index shows in another version than was seen before; nothing at the first look."""

@@ -1,0 +1,1 @@
+"""Executions: the live list that a question in the address narrows, and the page of one."""

@@ -1,0 +1,144 @@
+"""What persons do to executions from the console: the services of the API, by POST, answered in JSON."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection as django_connection
+from django.http import HttpRequest, JsonResponse, QueryDict
+from django.urls import reverse
+
+from apps.console import listing
+from apps.console.clicks import key_of, once
+from apps.console.dags.acts import posted
+from apps.console.executions.asked import Asked
+from apps.executions import bulk, person_store, selectors, services
+from apps.tenants.principal import Principal
+from chronoweb.runtime import postgres
+from chronoweb.runtime.clock import SYSTEM_CLOCK
+from chronoweb.runtime.errors import InvalidInput, NotFound
+from chronoweb.runtime.uuids import parse_uuid
+
+ROUND = bulk.BATCH
+"""Executions of one request: what is beyond is for the next, and who closes the dialog stops there."""
+LARGE = 100
+"""What is for more is confirmed by typing how many."""
+MOST_CHOSEN = 2 * listing.SHOWN
+MOST_COUNTED = bulk.MOST
+DONE_WORDS = {"cancel": "cancelled", "retry": "sent round again"}
+
+
+@posted
+def one_act(request: HttpRequest, principal: Principal, *, identity: UUID, act: str) -> JsonResponse:
+    """retry, cancel; a key per click."""
+    known = {"retry": _retry, "cancel": _cancel}
+    if act not in known:
+        raise NotFound(f"{act} is nothing that can be done to an execution")
+    question = f"{act}/{identity}"
+    return JsonResponse(
+        once(principal, key=key_of(request.POST), question=question, act=lambda: known[act](principal, identity))
+    )
+
+
+def _retry(principal: Principal, identity: UUID) -> dict[str, Any]:
+    made = services.retry(principal=principal, execution_id=identity)
+    if made == identity:
+        return {"said": "sent round again"}
+    where = reverse("console:execution", kwargs={"slug": principal.tenant_slug, "identity": made})
+    return {"said": "runs again", "go": where}
+
+
+def _cancel(principal: Principal, identity: UUID) -> dict[str, Any]:
+    services.cancel(principal=principal, execution_id=identity)
+    return {"said": "cancelled; what has begun is asked to stop"}
+
+
+@posted
+def some_act(request: HttpRequest, principal: Principal, *, act: str) -> JsonResponse:
+    """cancel or retry, of the filter in the address as it was counted, ROUND by ROUND; or of the ids in the form.
+
+    `behind` is what the answer before said. Answers with how many were done, and who was refused and why.
+    """
+    if act not in bulk.ACTIONS:
+        raise NotFound(f"{act} is nothing that can be done to executions")
+    chosen = _chosen(request.POST)
+    asked, behind = Asked.of(request.GET), _id(request.POST, "behind")
+    counted = None if chosen else _counted(request.POST)
+
+    def acted() -> dict[str, Any]:
+        found = chosen or meant(principal, act, asked, counted=counted, behind=behind, limit=ROUND + 1)
+        return _done(principal, act, found[: len(chosen) or ROUND], again=not chosen and len(found) > ROUND)
+
+    key = key_of(request.POST)
+    question = f"{act}{request.META['QUERY_STRING']}/{','.join(map(str, chosen))}/{behind}"
+    return JsonResponse(once(principal, key=key and f"{key}/{behind or ''}"[-245:], question=question, act=acted))
+
+
+def meant(
+    principal: Principal,
+    act: str,
+    asked: Asked,
+    *,
+    counted: datetime | None,
+    behind: UUID | None = None,
+    limit: int,
+) -> list[UUID]:
+    """The ids that an act by filter is for: what can be done so, of what was in the ledger when they were counted."""
+    now = SYSTEM_CLOCK.now()
+    wanted = asked.wanted(counted or now)
+    states = (wanted.statuses or bulk.FITTING[act]) & bulk.FITTING[act]
+    if not states:
+        return []
+    wanted = replace(wanted, statuses=states, made_by=counted)
+    return selectors.execution_ids(principal, wanted, now=now, behind=behind, limit=limit)
+
+
+def count(principal: Principal, act: str, asked: Asked) -> dict[str, Any]:
+    """How many an act would be for now; an act that names this moment means the same ones. more: there are more."""
+    counted = person_store.database_now(postgres.raw(django_connection))
+    found = meant(principal, act, asked, counted=counted, limit=MOST_COUNTED + 1)
+    more = len(found) > MOST_COUNTED
+    return {"count": min(len(found), MOST_COUNTED), "more": more, "counted_at": counted.isoformat()}
+
+
+def _done(principal: Principal, act: str, found: Sequence[UUID], *, again: bool) -> dict[str, Any]:
+    done = bulk.act(principal=principal, action=act, identities=found)
+    refused = done.failed
+    names = {row.id: row.task_version.name for row in listing.read(principal, list(refused)[: listing.SHOWN])}
+    return {
+        "said": f"{done.done:,} {DONE_WORDS[act]}",
+        "done": done.done,
+        "word": DONE_WORDS[act],
+        "refused": [{"id": str(one), "task": names.get(one, ""), "why": why} for one, why in refused.items()],
+        "behind": str(found[-1]) if again else "",
+        "again": again,
+    }
+
+
+def _chosen(given: QueryDict) -> list[UUID]:
+    texts = given.getlist("id")
+    found = [one for one in map(parse_uuid, texts) if one]
+    if len(found) != len(texts) or len(found) > MOST_CHOSEN:
+        raise InvalidInput("/id", None, "are no ids that a page shows", f"at most {MOST_CHOSEN} ids")
+    return list(dict.fromkeys(found))
+
+
+def _id(given: QueryDict, name: str) -> UUID | None:
+    text = given.get(name, "")
+    found = parse_uuid(text) if text else None
+    if text and found is None:
+        raise InvalidInput(f"/{name}", None, "is not an id", "what the answer before said")
+    return found
+
+
+def _counted(given: QueryDict) -> datetime:
+    text = given.get("counted_at", "")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidInput("/counted_at", text[:50] or None, "is not when they were counted", "an ISO 8601 date-time")
+    return moment

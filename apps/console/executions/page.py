@@ -1,0 +1,62 @@
+"""The rows of one page of the list: what is due next, above what is or was due; latest first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from apps.console import listing, rows
+from apps.console.executions.asked import Asked
+from apps.console.listing import SHOWN, UPCOMING, Index
+from apps.console.rows import Row
+from apps.executions import selectors
+from apps.executions.models import Execution
+from apps.executions.states import Status
+from apps.tenants.principal import Principal
+
+_NOT_YET = frozenset({Status.SCHEDULED, Status.PRELOADED})
+_TICK = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class Page:
+    """index: of everything, where the strip of states is of everything. older: the last id; None: this is all."""
+
+    rows: list[Row]
+    index: Index | None
+    older: UUID | None
+    executions: Sequence[Execution]
+
+
+def read(principal: Principal, asked: Asked, *, now: datetime) -> Page:
+    """At most twelve queries, however many rows."""
+    index = None
+    if asked.is_of_states:
+        index = listing.read_index(principal, now=now, before=asked.before)
+    if asked.is_open and index is not None:
+        shown = index.latest_first[: SHOWN + 1]
+    else:
+        shown = _found(principal, asked, now)
+    # What moved on since it was found, and is another's now, is left out.
+    executions = [one for one in listing.read(principal, shown[:SHOWN]) if asked.finds(one, now)]
+    older = shown[SHOWN - 1] if len(shown) > SHOWN else None
+    return Page(rows.present_all(principal, executions, now=now), index, older, executions)
+
+
+def _found(principal: Principal, asked: Asked, now: datetime) -> list[UUID]:
+    """Ids of up to SHOWN + 1, latest first. Of what is ahead only the nearest, so that it does not hide the present."""
+    wanted, edge = asked.wanted(now), now + _TICK
+    until = wanted.until or now + listing.AHEAD
+    past = replace(wanted, until=min(edge, until))
+    found = selectors.execution_ids(principal, past, now=now, behind=asked.before, limit=SHOWN + 1)
+    if asked.before is not None or until <= edge:
+        return found
+    coming = replace(wanted, since=max(edge, wanted.since or edge), until=until)
+    most = max(UPCOMING, SHOWN - len(found)) if _only_ahead(asked) else UPCOMING
+    ahead = selectors.execution_ids(principal, coming, now=now, descending=False, limit=most)
+    return [*reversed(ahead), *found][: SHOWN + 1]
+
+
+def _only_ahead(asked: Asked) -> bool:
+    """Whether what is not due yet is what is looked for."""
+    return bool(asked.states and asked.states <= _NOT_YET) or asked.why is not None or asked.due == "ahead"
