@@ -19,7 +19,7 @@ from django.test import Client
 from django.urls import URLPattern
 
 from apps.console import urls
-from apps.definitions.models import Dag, Task
+from apps.definitions.models import Dag
 from apps.executions.dags.models import DagRun
 from apps.executions.models import DeadLetter, Execution, Worker
 from apps.executions.states import Status
@@ -41,11 +41,27 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "tag=billing&tag=clean&sort=changed",
         "paused=true",
         "paused=true&sort=changed",
+        "after={task_id}",
+        "sort=changed&after={task_id}",
     ),
-    "executions": tuple(f"state={status.word}" for status in Status),
+    "executions": (
+        *(f"state={status.word}" for status in Status),
+        "before={identity}",
+        "state=scheduled&state=retrying",
+        "q=orders",
+        "error=ConnectionError",
+        "error=NothingOfThisKind",
+        "state=dead_letter&error=ValueError",
+        "why=overlap",
+        "class=critical",
+        "due=ahead",
+        "due=24h&state=cancelled",
+        "task={task_id}",
+        "run={run_id}",
+    ),
     "dags": ("q=nightly", "q=-0404", "q=nothing-has-this", "tag=etl", "paused=true"),
 }
-"""Query strings that are asked besides the page without any, by the URL's name."""
+"""Query strings that are asked besides the page without any, by the URL's name. In braces: samples by their names."""
 _NO_PAGE = (404, 405)
 """Answers of addresses that only take posts, and of what is not there."""
 
@@ -102,8 +118,8 @@ def pages(slug: str, *, requests: int, say: Callable[[str], None]) -> Figures:
             unknown.append(route)
             continue
         for question in ("", *QUESTIONS.get(name, ())):
-            path = f"/{arguments}{'?' if question else ''}{question}"
-            found = _measure(client, f"{name}{'?' if question else ''}{question}", path, requests)
+            asked = f"?{question}" if question else ""
+            found = _measure(client, f"{name}{asked}", f"/{arguments}{asked.format_map(known)}", requests)
             if found.status in _NO_PAGE:
                 not_read.append(route)
                 break
@@ -122,25 +138,24 @@ def _owner(tenant: Tenant) -> Client:
 
 def samples(tenant: Tenant) -> dict[str, Any]:
     """Parameters of addresses, by name: of each kind of thing one that has much to show."""
-    wide = Dag.objects.filter(tenant=tenant, deleted_at=None).order_by("-node_count").first()
-    run = (
-        wide and DagRun.objects.filter(tenant=tenant, dag_id=wide.id, finished_at__isnull=False).order_by("-id").first()
+    letters = DeadLetter.objects.filter(tenant=tenant).order_by("-execution_id")
+    executions = Execution.objects.filter(tenant=tenant).order_by("-id")
+    completed = executions.filter(status=Status.COMPLETED, dag_run_id=None)
+    dags = Dag.objects.filter(tenant=tenant, deleted_at=None).order_by("-node_count")
+    wide = dags.values_list("id", flat=True).first()
+    runs = DagRun.objects.filter(tenant=tenant, dag_id__in=[wide] if wide else [], finished_at__isnull=False).order_by(
+        "-id"
     )
-    worker = Worker.objects.first()
-    found: dict[str, Any] = {"slug": tenant.slug}
-    found["identity"] = (
-        DeadLetter.objects.filter(tenant=tenant)
-        .order_by("-execution_id")
-        .values_list("execution_id", flat=True)
-        .first()
-        or Execution.objects.filter(tenant=tenant).order_by("-id").values_list("id", flat=True).first()
-    )
-    newest = Execution.objects.filter(tenant=tenant, status=Status.COMPLETED, dag_run_id=None).order_by("-id").first()
-    found["task_id"] = (
-        newest.task_id if newest else Task.objects.filter(tenant=tenant).values_list("id", flat=True).first()
-    )
-    found |= {"dag_id": wide.id if wide else None, "run_id": run.id if run else None, "node_id": "n3-7"}
-    found["worker_id"] = worker.id if worker else None
+    found = {
+        "slug": tenant.slug,
+        "identity": letters.values_list("execution_id", flat=True).first()
+        or executions.values_list("id", flat=True).first(),
+        "task_id": completed.values_list("task_id", flat=True).first(),
+        "dag_id": wide,
+        "run_id": runs.values_list("id", flat=True).first(),
+        "node_id": "n3-7",
+        "worker_id": Worker.objects.values_list("id", flat=True).first(),
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -58,11 +58,13 @@ def templates() -> list[dict[str, Any]]:
 
 def expressions(random: Random, count: int = 480) -> list[tuple[str, str]]:
     """(cron expression, zone): a nightly and an hourly crowd, and some that fire often."""
-    found = [(f"{random.randrange(60)} {random.randrange(24)} * * *", random.choice(_ZONES)) for _ in range(count // 2)]
-    found += [(f"{random.randrange(60)} * * * *", "UTC") for _ in range(count // 4)]
-    found += [
-        (f"{random.randrange(60)} {random.randrange(24)} * * {random.randrange(7)}", "UTC") for _ in range(count // 8)
-    ]
+
+    def number(below: int) -> int:
+        return random.randrange(below)
+
+    found = [(f"{number(60)} {number(24)} * * *", random.choice(_ZONES)) for _ in range(count // 2)]
+    found += [(f"{number(60)} * * * *", "UTC") for _ in range(count // 4)]
+    found += [(f"{number(60)} {number(24)} * * {number(7)}", "UTC") for _ in range(count // 8)]
     return found + [(f"*/{every} * * * *", "UTC") for every in (5, 10, 15, 20, 30)]
 
 
@@ -153,9 +155,9 @@ def _next(expression: str, zone: str, after: datetime) -> int:
 
 def _reserve(connection: psycopg.Connection, table: str, count: int) -> int:
     """The first of `count` numbers that nobody else gets."""
+    sequence = "pg_get_serial_sequence(%(table)s, 'id')"
     row = connection.execute(
-        "SELECT setval(pg_get_serial_sequence(%(table)s, 'id'), nextval(pg_get_serial_sequence(%(table)s, 'id')) + %(n)s)",
-        {"table": table, "n": count},
+        f"SELECT setval({sequence}, nextval({sequence}) + %(count)s)", {"table": table, "count": count}
     ).fetchone()
     assert row is not None
     last: int = row[0]

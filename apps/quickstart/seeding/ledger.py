@@ -6,7 +6,7 @@ from random import Random
 
 import psycopg
 
-from apps.executions.states import Hold, Origin, Outcome, Overlap, Status
+from apps.executions.states import ACTIVE, Hold, Origin, Outcome, Overlap, Status
 from apps.quickstart.seeding import lines
 from apps.quickstart.seeding.definitions import Made
 from apps.quickstart.seeding.lines import NULL, instant
@@ -49,6 +49,14 @@ _ERRORS = tuple(
 )
 _PRINTS = tuple(lines.text(f"{kind}: {message}") for kind, message, _ in _FAULTS)
 _RESULT = lines.document({"rows": 1200, "ok": True})
+
+_RAN = frozenset({Status.COMPLETED, Status.DEAD_LETTER})
+_FAILED = frozenset({Status.RETRYING, Status.DEAD_LETTER})
+_BEGUN = _RAN | _FAILED | ACTIVE
+_BY_PEOPLE = {Status.CANCELLED: "cancelled: wrong day", Status.SKIPPED: "as many as may ran already"}
+_ENDED = frozenset(_BY_PEOPLE) | {Status.RETRYING}
+_SCHEDULE = str(int(Origin.SCHEDULE))
+_BUFFER, _ALLOW = str(int(Overlap.BUFFER_ALL)), str(int(Overlap.ALLOW_ALL))
 
 
 @dataclass
@@ -173,61 +181,36 @@ class Ledger:
         slot_key: str = NULL,
     ) -> None:
         random = self._random
-        at, worker = instant(due), str(random.choice(self._workers))
-        begun = status in _BEGUN
+        at, worker, begun = instant(due), str(random.choice(self._workers)), status in _BEGUN
         started = due + 2 + int(random.expovariate(0.2))
         finished = started + 20 + int(random.expovariate(1 / 900))
-        rests = status in (Status.COMPLETED, Status.DEAD_LETTER)
-        fault = random.randrange(len(_ERRORS))
-        failed = status in (Status.RETRYING, Status.DEAD_LETTER)
-        attempt = max(tries, int(status is Status.RUNNING))
-        for number in range(1, tries + 1):
-            last = number == tries
-            good = last and not failed
-            # Earlier tries end before the last begins; each a second after the other.
-            begin = started - 1000 * (tries - number)
-            chunk.attempts.append(
-                "\t".join(
-                    (at, identity, str(number), str(TOKEN + number), tenant, worker)
-                    + (str(int(Outcome.SUCCEEDED if good else Outcome.FAILED)), instant(begin - 2), instant(begin))
-                    + (instant(finished if last else begin + 500), NULL if good else _ERRORS[fault])
-                )
-            )
+        rests, failed = status in _RAN, status in _FAILED
         ended = instant(finished if rests else started)
+        fault, attempt = random.randrange(len(_ERRORS)), max(tries, int(status is Status.RUNNING))
+        for number in range(1, tries + 1):
+            good, last = number == tries and not failed, number == tries
+            begin = started - 1000 * (tries - number)  # each a second before the next
+            times = [instant(begin - 2), instant(begin), instant(finished if last else begin + 500)]
+            outcome = str(int(Outcome.SUCCEEDED if good else Outcome.FAILED))
+            tried = [at, identity, str(number), str(TOKEN + number), tenant, worker, outcome, *times]
+            chunk.attempts.append("\t".join([*tried, NULL if good else _ERRORS[fault]]))
         if status is Status.DEAD_LETTER:
             chunk.letters.append("\t".join((identity, at, tenant, task.id, _PRINTS[fault], ended)))
-        elif status in (Status.CANCELLED, Status.SKIPPED):
-            why = "as many as may ran already" if status is Status.SKIPPED else "cancelled: wrong day"
-            words = (at, identity, tenant, at, "0", str(int(status)), "0", "user:ada", why)
-            chunk.events.append("\t".join(words))
-        if status in (Status.RUNNING, Status.DISPATCHED):
-            words = (identity, at, worker, str(task.class_index), tenant, str(TOKEN), instant(started - 2))
-            chunk.sent.append("\t".join(words))
-        chunk.executions.append(
-            "\t".join(
-                (identity, at, at if run_at is None else instant(run_at), at)
-                + (
-                    instant(run_at) if status is Status.RETRYING and run_at is not None else NULL,
-                    instant(due - 3_600_000),
-                )
-                + (instant(started - 2) if begun else NULL, instant(started) if attempt else NULL)
-                + (ended if rests or status in _ENDED else NULL,)
-                + (str(TOKEN + tries) if begun else "0", tenant, task.id, task.version, worker if begun else NULL)
-                + (str(2 + 3 * tries), str(attempt), "3", str(int(status)), str(int(hold)), str(task.class_index))
-                + (str(task.priority), _SCHEDULE, _SKIP if slot_key is not NULL else _ALLOW, slot_key)
-                + (
-                    f"{task.id}@{at}",
-                    _RESULT if status is Status.COMPLETED else NULL,
-                    _ERRORS[fault] if failed else NULL,
-                )
-            )
-        )
-
-
-_BEGUN = frozenset({Status.COMPLETED, Status.DEAD_LETTER, Status.RUNNING, Status.DISPATCHED, Status.RETRYING})
-_ENDED = frozenset({Status.CANCELLED, Status.SKIPPED, Status.RETRYING})
-_SCHEDULE = str(int(Origin.SCHEDULE))
-_SKIP, _ALLOW = str(int(Overlap.BUFFER_ALL)), str(int(Overlap.ALLOW_ALL))
+        elif status in _BY_PEOPLE:
+            told = (at, identity, tenant, at, "0", str(int(status)), "0", "user:ada", _BY_PEOPLE[status])
+            chunk.events.append("\t".join(told))
+        if status in ACTIVE:
+            sent = (identity, at, worker, str(task.class_index), tenant, str(TOKEN), instant(started - 2))
+            chunk.sent.append("\t".join(sent))
+        moved = at if run_at is None else instant(run_at)
+        times = [at, moved, at, moved if status is Status.RETRYING else NULL, instant(due - 3_600_000)]
+        times += [instant(started - 2) if begun else NULL, instant(started) if attempt else NULL]
+        times += [ended if rests or status in _ENDED else NULL]
+        whose = [str(TOKEN + tries) if begun else "0", tenant, task.id, task.version, worker if begun else NULL]
+        where = [str(2 + 3 * tries), str(attempt), "3", str(int(status)), str(int(hold)), str(task.class_index)]
+        where += [str(task.priority), _SCHEDULE, _ALLOW if slot_key is NULL else _BUFFER, slot_key, f"{task.id}@{at}"]
+        said = [_RESULT if status is Status.COMPLETED else NULL, _ERRORS[fault] if failed else NULL]
+        chunk.executions.append("\t".join([identity, *times, *whose, *where, *said]))
 
 
 def seed_executions(

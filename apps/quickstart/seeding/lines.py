@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from time import gmtime, strftime
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -49,13 +49,11 @@ def read(connection: psycopg.Connection, query: LiteralString, parameters: Mappi
     """What a query finds, as rows to be changed and written again."""
     named = connection.execute(query, parameters)
     columns = [column.name for column in named.description or ()]
-    rows = []
     with connection.cursor() as cursor:
-        statement = psycopg.ClientCursor(connection).mogrify(query, parameters)
-        with cursor.copy(sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(cast(LiteralString, statement)))) as copy:
+        statement: Any = psycopg.ClientCursor(connection).mogrify(query, parameters)
+        with cursor.copy(sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(statement))) as copy:
             data = b"".join(bytes(part) for part in copy).decode()
-    rows = [dict(zip(columns, line.split("\t"), strict=True)) for line in data.splitlines()]
-    return rows
+    return [dict(zip(columns, line.split("\t"), strict=True)) for line in data.splitlines()]
 
 
 def write(

@@ -96,7 +96,7 @@ class _Shape:
         self.name = name
         self.rows = rows
 
-    def run(self, dag_id: str, at: int, random: Random) -> "dict[str, list[Any]]":
+    def run(self, dag_id: str, at: int, random: Random) -> dict[str, list[Any]]:
         """An ended run that began at `at` (ms): its rows, and the lines of its executions and attempts."""
         identity, failed = ids.new_id(at).hex(), random.random() < 0.08
         [pattern] = self.rows["run"]
@@ -131,12 +131,11 @@ class _Shape:
 
 def _execution(run: Row, node: Row, identity: str, at: int, begin: int, end: int, bad: bool) -> str:
     status = Status.CANCELLED if bad else Status.COMPLETED
-    return "\t".join(
-        (identity, instant(at), instant(begin), instant(begin), instant(begin), instant(begin + 3), instant(end))
-        + (str(TOKEN), run["tenant_id"], node["task_id"], node["version_id"], "1", "4", "1", node["max_attempts"])
-        + (str(int(status)), "0", "1", node["priority"], str(int(Origin.DAG)), str(int(Overlap.ALLOW_ALL)))
-        + (f"{run['id']}#{node['node']}", run["id"], node["node"], "1")
-    )
+    begun = instant(begin + 3)
+    values = [identity, instant(at), instant(begin), instant(begin), instant(begin), begun, instant(end), str(TOKEN)]
+    values += [run["tenant_id"], node["task_id"], node["version_id"], "1", "4", "1", node["max_attempts"]]
+    values += [str(int(status)), "0", "1", node["priority"], str(int(Origin.DAG)), str(int(Overlap.ALLOW_ALL))]
+    return "\t".join([*values, f"{run['id']}#{node['node']}", run["id"], node["node"], "1"])
 
 
 def _attempt(run: Row, identity: str, at: int, begin: int, end: int, bad: bool) -> str:
@@ -163,15 +162,14 @@ def _shape(connection: psycopg.Connection, principal: Principal, name: str, body
     dag = making.create_dag(principal=principal, data={"name": name, **body})
     run = trigger_dag(principal=principal, dag_id=dag.id, parameters={})
     where = {"dag": dag.id, "run": run, "at": ids.scheduled_at(run)}
-    of_run = "run_id = %(run)s AND scheduled_at = %(at)s"
     queries: dict[str, Any] = {
         "dag": "SELECT * FROM dags WHERE id = %(dag)s",
         "versions": "SELECT * FROM dag_versions WHERE dag_id = %(dag)s",
         "dag_nodes": "SELECT * FROM dag_nodes WHERE dag_id = %(dag)s",
         "dag_edges": "SELECT * FROM dag_edges WHERE dag_id = %(dag)s",
         "run": "SELECT * FROM dag_runs WHERE id = %(run)s AND scheduled_at = %(at)s",
-        "nodes": f"SELECT * FROM run_nodes WHERE {of_run} ORDER BY node",
-        "edges": f"SELECT * FROM task_dependencies WHERE {of_run}",
+        "nodes": "SELECT * FROM run_nodes WHERE run_id = %(run)s AND scheduled_at = %(at)s ORDER BY node",
+        "edges": "SELECT * FROM task_dependencies WHERE run_id = %(run)s AND scheduled_at = %(at)s",
     }
     return _Shape(name, {key: lines.read(connection, query, where) for key, query in queries.items()})
 

@@ -23,7 +23,7 @@ ledger and from those notes; lateness is start - run_at by the database's clock.
   dag      --dag-runs runs of a DAG of --shape, one each --every ms: from the trigger to the last node's end
   api      --requests a second through the web process, reads and writes mixed, while --rate executions a second run
   pressure --count entries over an hour in the hot tier, then Redis runs short of memory
-  pages    every page of the console, --each times, on a ledger of --executions and --tasks as `manage.py seed` writes it
+  pages    every page of the console, --each times, on what `manage.py seed` writes: --executions, --tasks, --dags
 
 One JSON line a run goes to standard output, everything else to standard error.
 """

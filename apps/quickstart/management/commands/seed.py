@@ -1,4 +1,5 @@
 import argparse
+import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -12,12 +13,12 @@ EPILOG = f"""
 What there is afterwards: tasks with tags, cron schedules of some hundred kinds, versions, a few paused; executions over
 --days days up to now, most of them completed, some skipped, cancelled, dead, retrying, waiting for another execution,
 for a person or for a paused task, some running, and those of the next hour; an attempt or more for each that has begun,
-events, dead letters of forty kinds; DAGs with {RUNS_EACH} runs each, one of 500 nodes, and one whose runs wait in its queue;
-workers, and an audit log. The first tenant has {SHARES[0]:.0%} of it.
+events, dead letters of forty kinds; DAGs with {RUNS_EACH} runs each, one of 500 nodes, and one whose runs wait in its
+queue; workers, and an audit log. The first tenant has {SHARES[0]:.0%} of it.
 
-The rows go in by COPY: two million executions and a hundred thousand tasks take a few minutes and 3 GB. The past that is
-written is made up, but daemons that find it take it for real: so nothing is written into a database that has tasks or
-executions, or whose workers are alive, unless --anyway says so. Nothing removes it again: drop the database.
+The rows go in by COPY: two million executions and a hundred thousand tasks take some minutes and 3 GB. The past that
+is written is made up, but daemons that find it take it for real: so nothing is written into a database that has tasks
+or executions, or whose workers are alive, unless --anyway says so. Nothing removes it again: drop the database.
 
   manage.py seed --dry-run                                look, say what would be written, write nothing
   manage.py seed                                          two million executions of five tenants
@@ -46,7 +47,7 @@ class Command(BaseCommand):
             metavar="SLUG",
             help=f"several times for several, at most {len(SHARES)}; made where there is none ({', '.join(TENANTS)})",
         )
-        parser.add_argument("--seed", type=int, default=plain.seed, help="another number, another ledger (%(default)s)")
+        parser.add_argument("--seed", type=int, default=plain.seed, help="another one, another ledger (%(default)s)")
         parser.add_argument("--dry-run", action="store_true", help="say what would be written, and what is there")
         parser.add_argument(
             "--anyway", action="store_true", help="although tasks, executions or live workers are there"
@@ -66,7 +67,7 @@ class Command(BaseCommand):
             if options["dry_run"]:
                 self._look(sizes)
                 return
-            seed.seed(sizes, bar=Bar(self.stderr._out), anyway=options["anyway"])
+            seed.seed(sizes, bar=Bar(sys.stderr), anyway=options["anyway"])
         except ChronowebError as error:
             raise CommandError(str(error)) from error
 
