@@ -10,6 +10,7 @@ from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
+from apps.console.clicks import key_of
 from apps.console.dags.acts import posted
 from apps.console.tasks import listing
 from apps.console.tasks.asked import Asked
@@ -109,11 +110,6 @@ def _reasons(principal: Principal, failed: Mapping[UUID, str]) -> str:
     names = dict(selectors.tasks(principal).filter(id__in=shown).values_list("id", "name"))
     told = "; ".join(f"{names.get(identity, identity)}: {failed[identity]}" for identity in shown)
     return told if len(failed) <= TOLD else f"{told}; and {len(failed) - TOLD:,} more"
-
-
-def key_of(given: Mapping[str, str]) -> str | None:
-    """The click that a form was sent by."""
-    return given.get("key", "").strip()[: idempotency.LONGEST_KEY - 10] or None
 
 
 def _note(given: Mapping[str, str]) -> str:
