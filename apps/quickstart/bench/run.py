@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import psutil
 from django.conf import settings
 
-from apps.quickstart.bench import api, classes, dags, flood, pages, pressure, scenarios
+from apps.quickstart.bench import api, classes, consoles, dags, flood, pages, pressure, scenarios
 from apps.quickstart.credentials import ensure_keys
 from apps.quickstart.seeding import seed
 from apps.quickstart.seeding.progress import Bar
@@ -63,7 +63,8 @@ def main(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
 
 def _with_services(folder: Path, options: Mapping[str, Any], *, say: Say) -> None:
     kafka = options["transport"] == "kafka"
-    with EmbeddedServices(folder / "services", kafka=kafka) as addresses:
+    more = consoles.POSTGRES_SETTINGS if options["scenario"] == "consoles" else None
+    with EmbeddedServices(folder / "services", kafka=kafka, postgres_settings=more) as addresses:
         ensure_keys(folder)
         environment = {
             **os.environ,
@@ -104,6 +105,8 @@ def _scenario(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> D
     if options["scenario"] == "api":
         rates = {"rate": options["rate"], "requests_per_second": options["requests"]}
         return api.api(bench, **rates, seconds=options["seconds"], say=say)
+    if options["scenario"] == "consoles":
+        return consoles.consoles(bench, rate=options["rate"], seconds=options["seconds"], say=say)
     if options["scenario"] == "classes":
         return classes.classes(bench, count=options["count"], seconds=options["seconds"], say=say)
     if options["scenario"] == "pressure":
