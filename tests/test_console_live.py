@@ -12,8 +12,8 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import Client
 
+from apps.console import door, live, sockets
 from apps.console import hub as hubs
-from apps.console import live, sockets
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
@@ -189,7 +189,7 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
 
 
 async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(door, "RECHECK_SECONDS", 0.0)
     tenant, _, cookie, person_id = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
         await communicator.receive_json_from(timeout=5)

@@ -43,7 +43,7 @@ class ExecutionsConsumer(LiveConsumer[live.Update]):
 
     async def snapshot(self, hub: hub.Hub[live.Update]) -> dict[str, Any]:
         self._state = state_of(self.query)
-        message = await hub.read(partial(snapshot, self.principal, self._state))
+        message = await hub.shared(self._state, partial(snapshot, self.principal, self._state))
         self._last_summary = message["summary"]
         return message
 

@@ -3,7 +3,7 @@
     python -m apps.quickstart.bench.console_load HOST PORT < LINES
 
 Each line that it reads is an order: {"open": [[path, cookie], …]} opens these and waits until each has had its first
-frame, {"count": true} does nothing. Each is answered with {"frames", "octets", "open", "refused"} since the last answer.
+frame, {"count": true} does nothing. Each is answered with {"frames", "octets", "open", "refused"} since the last one.
 The end of the input ends it. A process of its own, so that what it does is not part of what it measures.
 """
 
