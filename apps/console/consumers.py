@@ -54,6 +54,4 @@ class ExecutionsConsumer(LiveConsumer[live.Update]):
         if strip is None and not update.rows:
             return None
         self._last_summary = strip or self._last_summary
-        wanted = None if self._state is None else self._state.word
-        messages = [row | {"insert": row["insert"] and wanted in (None, row["state"])} for row in update.rows]
-        return {"type": "rows", "rows": messages, "summary": strip}
+        return update.message(self._state, strip)

@@ -32,7 +32,7 @@ class _Door:
     def enter(self, key: Hashable, pair: Pair, leave: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._inside[key] = (pair, leave)
         if self._asking is None:
-            self._asking = asyncio.create_task(self._ask())
+            self._asking = asyncio.create_task(self._keep())
 
     def leave(self, key: Hashable) -> None:
         self._inside.pop(key, None)
@@ -41,21 +41,24 @@ class _Door:
             self._asking = None
             _doors.pop(id(asyncio.get_running_loop()), None)
 
-    async def _ask(self) -> None:
+    async def _keep(self) -> None:
         while True:
             await asyncio.sleep(RECHECK_SECONDS)
-            asked = list(self._inside.items())
             try:
-                members = await database_sync_to_async(still_members)({pair for _, (pair, _) in asked})
+                await self.ask()
             except (DatabaseError, InterfaceError) as error:
                 logger.warning("who may look is unknown", extra={"action": "console.unread", "error": str(error)})
-                continue
-            for key, (pair, turn_away) in asked:
-                if pair not in members and key in self._inside:
-                    # A task of its own: with the last one who leaves this one ends.
-                    going = asyncio.create_task(turn_away())
-                    _going.add(going)
-                    going.add_done_callback(_going.discard)
+
+    async def ask(self) -> None:
+        """Ask once, and turn away who may not look any more."""
+        asked = list(self._inside.items())
+        members = await database_sync_to_async(still_members)({pair for _, (pair, _) in asked})
+        for key, (pair, turn_away) in asked:
+            if pair not in members and key in self._inside:
+                # A task of its own: with the last one who leaves this one ends.
+                going = asyncio.create_task(turn_away())
+                _going.add(going)
+                going.add_done_callback(_going.discard)
 
 
 _doors: dict[int, _Door] = {}

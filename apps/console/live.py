@@ -23,12 +23,21 @@ class Update:
     index: listing.Index | None
     tenant_slug: str
     _summaries: dict[Status | None, str] = field(default_factory=dict)
+    _messages: dict[tuple[Status | None, str | None], dict[str, Any]] = field(default_factory=dict)
 
     def summary(self, chosen: Status | None) -> str | None:
         """The strip's HTML, made once for all viewers of the same page; None when there is no index."""
         if self.index is not None and chosen not in self._summaries:
             self._summaries[chosen] = summary.render(self.index, tenant_slug=self.tenant_slug, chosen=chosen)
         return self._summaries.get(chosen)
+
+    def message(self, chosen: Status | None, strip: str | None) -> dict[str, Any]:
+        """What the pages of `chosen` are told, the same one for all; strip: None where theirs has not changed."""
+        if (chosen, strip) not in self._messages:
+            wanted = None if chosen is None else chosen.word
+            rows = [row | {"insert": row["insert"] and wanted in (None, row["state"])} for row in self.rows]
+            self._messages[chosen, strip] = {"type": "rows", "rows": rows, "summary": strip}
+        return self._messages[chosen, strip]
 
 
 class ExecutionsSource:
