@@ -81,6 +81,8 @@ def test_long_lists_go_on(tenant: Tenant, dags: Dags, monkeypatch: pytest.Monkey
         dags.make(name, layered(1, 1))
     html = page(tenant, "dags/?q=&paused=false")
     assert "?paused=false&amp;after=b" in html
+    assert 'name="paused" value="false"' in html
+    assert "?tag=x&amp;paused=true" in page(tenant, "dags/?tag=x")
     assert re.findall(r"<bdi>(\w)</bdi>", page(tenant, "dags/?after=b")) == ["c"]
 
 

@@ -5,7 +5,6 @@ from typing import Any, Generic, TypeVar
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer, AsyncWebsocketConsumer
-from django.contrib.auth import get_user_model
 
 from apps.console import door
 from apps.console.access import principal_of
@@ -16,13 +15,6 @@ from chronoweb.runtime.errors import NotFound
 NOT_FOUND = 4404
 """Closes the socket of who is not, or no longer, a member of the tenant, and of what is not there."""
 U = TypeVar("U")
-
-
-def _principal_now(person_id: Any, slug: str) -> Principal:
-    person = get_user_model().objects.filter(pk=person_id).first()
-    if person is None:
-        raise NotFound("nobody is logged in")
-    return principal_of(person, slug)
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
@@ -55,7 +47,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         return self.scope["query_string"].decode("utf-8", "replace")
 
     async def connect(self) -> None:
-        if not await self._is_member():
+        if not await database_sync_to_async(self._enter)():
             await self.close(NOT_FOUND)
             return
         await self.accept()
@@ -78,11 +70,11 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         """The person's key, and the tenant's slug."""
         return self.scope["user"].pk, self.scope["url_route"]["kwargs"]["slug"]
 
-    async def _is_member(self) -> bool:
-        """Asked of the database anew: memberships end, and accounts are closed, while pages stay open."""
+    def _enter(self) -> bool:
+        """Whether who opens the page is a member, and the page is there; the session's person has just been read."""
         try:
-            self.principal = await database_sync_to_async(_principal_now)(*self._whose)
-            await database_sync_to_async(self.check)()
+            self.principal = principal_of(self.scope["user"], self._whose[1])
+            self.check()
         except NotFound:
             return False
         return True

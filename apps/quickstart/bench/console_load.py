@@ -15,7 +15,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-AT_ONCE = 40
+AT_ONCE = 16
+"""Handshakes under way: a server that is busy answers them one after another, and forgets those that wait for 5 s."""
 _TEXT, _CLOSE, _PING, _PONG = 1, 8, 9, 10
 _FIRST_FRAME_SECONDS = 120.0
 
