@@ -19,6 +19,8 @@ AT_ONCE = 16
 """Handshakes under way: a server that is busy answers them one after another, and forgets those that wait for 5 s."""
 _TEXT, _CLOSE, _PING, _PONG = 1, 8, 9, 10
 _FIRST_FRAME_SECONDS = 120.0
+TRIES = 5
+_PAUSE_SECONDS = 1.0
 
 
 @dataclass
@@ -48,17 +50,28 @@ class Crowd:
         await asyncio.gather(*(one(path, cookie) for path, cookie in places))
 
     async def _hold(self, path: str, cookie: str, first: asyncio.Event) -> None:
+        """Opens and reads; tries again where it is refused, as pages do."""
+        for _ in range(TRIES):
+            opened = await self._shake_hands(path, cookie)
+            if opened is not None:
+                await self._read(*opened, first)
+                return
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _shake_hands(self, path: str, cookie: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         try:
             reader, writer = await asyncio.open_connection(self.host, self.port)
             writer.write(self._handshake(path, cookie))
             status = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0]
-            if b" 101 " not in status:
-                self.refused.append(status.decode())
-                writer.close()
-                return
+            if b" 101 " in status:
+                return reader, writer
+            self.refused.append(status.decode())
+            writer.close()
         except (OSError, asyncio.IncompleteReadError) as error:
             self.refused.append(str(error))
-            return
+        return None
+
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: asyncio.Event) -> None:
         self.open += 1
         try:
             while True:
