@@ -16,9 +16,8 @@ import psycopg
 from django.contrib.auth import get_user_model
 from django.http import HttpResponse
 from django.test import Client
-from django.urls import URLPattern
+from django.urls import URLPattern, URLResolver, get_resolver
 
-from apps.console import urls
 from apps.definitions.models import Dag
 from apps.executions.dags.models import DagRun
 from apps.executions.models import DeadLetter, Execution, Worker
@@ -161,9 +160,9 @@ def samples(tenant: Tenant) -> dict[str, Any]:
 
 def addresses(known: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     """(name, route, address) of everything of the console that stands below a tenant; None: something is not known."""
-    for pattern in urls.urlpatterns:
+    for pattern in _patterns():
         route = str(pattern.pattern)
-        if not isinstance(pattern, URLPattern) or "<slug:slug>" not in route:
+        if "<slug:slug>" not in route:
             continue
         address = route
         for name, converter in pattern.pattern.converters.items():
@@ -172,6 +171,13 @@ def addresses(known: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]
                 break
             address = address.replace(f"<{_kind(route, name)}:{name}>", converter.to_url(known[name]))
         yield pattern.name or route, route, address or None
+
+
+def _patterns() -> list[URLPattern]:
+    """The console's own."""
+    parts = [part for part in get_resolver().url_patterns if isinstance(part, URLResolver)]
+    found = [pattern for part in parts if part.app_name == "console" for pattern in part.url_patterns]
+    return [pattern for pattern in found if isinstance(pattern, URLPattern)]
 
 
 def _kind(route: str, name: str) -> str:
