@@ -5,6 +5,7 @@ is looked up in the ledger; one that nothing is known for is told, and is not le
 """
 
 import gc
+import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -81,9 +82,12 @@ class PageFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """not_read: addresses that take posts alone. unknown: those for which nothing stands in the ledger."""
+    """load: of the machine in the minute before; above its cores others were in the way. not_read: addresses that take
+    posts alone. unknown: those for which nothing stands in the ledger.
+    """
 
     requests_each: int
+    load: float
     pages: list[PageFigures]
     not_read: list[str]
     unknown: list[str]
@@ -96,6 +100,7 @@ class Figures:
         return {
             "scenario": "pages",
             "requests_each": self.requests_each,
+            "load": self.load,
             "slowest_p95_ms": max((found.p95_ms for found in self.pages), default=0.0),
             "over_target": self.slow,
             "not_read": self.not_read,
@@ -110,6 +115,7 @@ def pages(slug: str, *, requests: int, say: Callable[[str], None]) -> Figures:
     client = _owner(tenant)
     known = samples(tenant)
     measured, not_read, unknown = [], [], []
+    load = round(os.getloadavg()[0], 1)
     gc.collect()
     gc.freeze()  # what seeding has left is not walked while pages are made
     for name, route, arguments in addresses(known):
@@ -124,7 +130,7 @@ def pages(slug: str, *, requests: int, say: Callable[[str], None]) -> Figures:
                 break
             measured.append(found)
             say(_line(found))
-    return Figures(requests, measured, not_read, unknown)
+    return Figures(requests, load, measured, not_read, unknown)
 
 
 def _owner(tenant: Tenant) -> Client:
