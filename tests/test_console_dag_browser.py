@@ -141,7 +141,9 @@ THIRTY: list[dict[str, Any]] = [
 
 
 def test_thirty_nodes_change_live_within_a_second_of_each_commit(stage: DagStage) -> None:
-    """Without polling. Each state that a commit brings is on screen within 1 s, in a version above the one before."""
+    """Without polling. Each state that a commit brings comes as a frame with the node's version, and is on screen
+    within 1 s, in a version above the one before.
+    """
     run = stage.run(THIRTY)
     page = stage.visit(f"runs/{run}/")
     polled: list[str] = []
@@ -190,6 +192,9 @@ def test_thirty_nodes_change_live_within_a_second_of_each_commit(stage: DagStage
         f" worst {max(late):.0f} ms; {len(stage.frames)} frames"
     )
     assert max(late) < 1000
+    frames = [box for frame in stage.frames if frame["type"] == "boxes" for box in frame["boxes"]]
+    told = {(names[box["at"]], box["state"], ".".join(map(str, box["version"]))) for box in frames}
+    assert {(name, state, version) for name, state, version, _ in seen} <= told
     for node in states:
         versions = [tuple(map(int, version.split("."))) for name, _, version, _ in seen if name == node]
         assert versions == sorted(versions)

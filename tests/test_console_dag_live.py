@@ -14,8 +14,8 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import Client
 
+from apps.console import door, sockets
 from apps.console import hub as hubs
-from apps.console import sockets
 from apps.console.dags import run_state
 from apps.console.dags.run_state import RunSource
 from apps.console.dags.runs_live import RunsSource
@@ -92,7 +92,7 @@ class Screen:
 
 
 async def test_who_leaves_the_tenant_loses_a_page_on_which_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "RECHECK_SECONDS", 0.3)
+    monkeypatch.setattr(door, "RECHECK_SECONDS", 0.3)
     dags, cookie, run = await prepare()
     async with connected(dags.tenant, cookie, f"runs/{run}/") as communicator:
         await communicator.receive_json_from(timeout=5)

@@ -81,6 +81,8 @@ def test_long_lists_go_on(tenant: Tenant, dags: Dags, monkeypatch: pytest.Monkey
         dags.make(name, layered(1, 1))
     html = page(tenant, "dags/?q=&paused=false")
     assert "?paused=false&amp;after=b" in html
+    assert 'name="paused" value="false"' in html
+    assert "?tag=x&amp;paused=true" in page(tenant, "dags/?tag=x")
     assert re.findall(r"<bdi>(\w)</bdi>", page(tenant, "dags/?after=b")) == ["c"]
 
 
@@ -236,7 +238,7 @@ def audited(tenant: Tenant, action: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("of", "act", "action"), ACTS, ids=lambda value: str(value))
 def test_each_button_does_what_its_role_may(tenant: Tenant, dags: Dags, of: str, act: str, action: str) -> None:
-    """A viewer's press leaves no trace; an operator's leaves its audit row, under their name."""
+    """A viewer's press leaves no trace; an operator's leaves its audit row, under their name, once for a click."""
     dag = dags.make(
         "acted-on", [{"id": "a"}, {"id": "ask", "approval": {"message": "?"}}, {"id": "b", "depends_on": ["a"]}]
     )
@@ -249,7 +251,7 @@ def test_each_button_does_what_its_role_may(tenant: Tenant, dags: Dags, of: str,
         standing.pause_dag(principal=dags.who, dag_id=dag.id)
     places = {"run": f"runs/{run}/", "node": f"runs/{run}/nodes/{NODE_OF.get(act, 'a')}/", "dag": f"dags/{dag.id}/"}
     url = f"/t/{tenant.slug}/{places[of]}act/{act}"
-    sent = {"parameters": "{}"} if act == "run" else {"note": "because"}
+    sent = {"key": "one-click"} | ({"parameters": "{}"} if act == "run" else {"note": "because"})
     before = len(audited(tenant, action))
     refused = client_of(tenant, Role.VIEWER).post(url, sent)
     assert (refused.status_code, len(audited(tenant, action))) == (403, before)
@@ -257,6 +259,8 @@ def test_each_button_does_what_its_role_may(tenant: Tenant, dags: Dags, of: str,
     operator = client_of(tenant)
     done = operator.post(url, sent)
     assert done.status_code == 200, done.content
+    again = operator.post(url, sent)
+    assert (again.status_code, again.json()) == (200, done.json())
     found = audited(tenant, action)
     assert len(found) == before + 1
     assert found[-1]["actor"].startswith("user:m")
@@ -299,7 +303,33 @@ def test_what_cannot_be_done_is_said(tenant: Tenant, dags: Dags) -> None:
 def test_a_run_for_later_says_when_it_begins(tenant: Tenant, dags: Dags) -> None:
     run = dags.start(dags.make("sales", SALES))
     DagRun.objects.filter(id=run).update(queued_since="2027-01-01T00:00Z", run_at="2099-01-01T00:00Z")
-    assert "queued: run_at: not before 2099-01-01T00:00:00Z" in page(tenant, f"runs/{run}/")
+    html = page(tenant, f"runs/{run}/")
+    assert "not before 2099-01-01 00:00:00 UTC" in html
+    assert "in the queue" not in html
+
+
+def test_runs_that_wait_say_in_which_place_and_for_what(tenant: Tenant, dags: Dags) -> None:
+    dag = dags.make("sales", SALES, max_active_runs=1)
+    active, *waiting = [dags.start(dag) for _ in range(4)]
+    operations.cancel_run(principal=dags.who, run_id=waiting.pop(0))
+    html = page(tenant, f"runs/{waiting[1]}/")
+    assert '<span class="word">queued</span>' in html
+    assert "place 2 of 2 in the queue" in html
+    assert "1 active run, and 1 before it" in html
+    assert f'href="/t/{tenant.slug}/runs/{active}/"' in html
+    assert "place 1 of 2 in the queue" in page(tenant, f"runs/{waiting[0]}/")
+    assert "in the queue" not in page(tenant, f"runs/{active}/")
+    states = re.findall(r'class="mark" id="m-([^"]+)"[^>]*data-state="(\w+)"', page(tenant, "dags/"))
+    assert [state for _, state in states] == ["running", "cancelled", "queued", "queued"]
+
+
+def test_a_refused_click_uses_no_key(tenant: Tenant, dags: Dags) -> None:
+    run = dags.start(dags.make("sales", SALES))
+    url, client = f"/t/{tenant.slug}/runs/{run}/act/rerun", client_of(tenant)
+    assert client.post(url, {"key": "k"}).status_code == 409
+    dags.end(run, extract=Status.DEAD_LETTER)
+    assert client.post(url, {"key": "k"}).json() == {"said": "running again"}
+    assert len(audited(tenant, "dag_run.rerun_from_failed")) == 1
 
 
 def test_a_form_that_is_broken_or_strange_does_nothing(tenant: Tenant, dags: Dags) -> None:

@@ -1,9 +1,12 @@
 """The live page's socket: whose it is, what it sends, how it heals, what it costs."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,12 +15,13 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import Client
 
+from apps.console import door, sockets
 from apps.console import hub as hubs
-from apps.console import sockets
 from apps.console.executions import live
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
+from apps.quickstart.bench.pages import counted
 from apps.tenants.models import Membership, Tenant
 from chronoweb.asgi import application
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -192,7 +196,7 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
 
 
 async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(door, "RECHECK_SECONDS", 0.0)
     tenant, _, cookie, person_id = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
         await communicator.receive_json_from(timeout=5)
@@ -253,3 +257,41 @@ async def test_one_execution_is_followed_by_its_own_members_alone() -> None:
                 told |= (await communicator.receive_json_from(timeout=5))["pieces"]
     assert f'data-row-version="{row.version}"' in told["head"]
     assert 'data-standing="resting"' in told["head"]
+
+
+async def test_thirty_sockets_cost_the_database_what_three_cost() -> None:
+    """Open pages: what is read, and who may look, is asked once for all; what they are told is written once."""
+    spent, written = [], set()
+    for count in (3, 30):
+        tenant, ledger, cookie, _ = await prepare()
+        row = await in_thread(ledger.add)(Status.RUNNING)
+        async with AsyncExitStack() as stack:
+            opened = [await stack.enter_async_context(connected(tenant.slug, cookie)) for _ in range(count)]
+            for communicator in opened:
+                await communicator.receive_json_from(timeout=5)
+            [hub], [the_door] = hubs_of(tenant), door._doors.values()
+            await hub.stop()  # from here on it reads when it is told to
+            await in_thread(change)(row, status=Status.COMPLETED)
+            with counted() as statements:
+                hub._hand_out(await hub.read(partial(hub.source.update, {row.id}, looking=True)))
+                await the_door.ask()
+                told = [await communicator.receive_output(timeout=5) for communicator in opened]
+            spent.append(len(statements))
+            written |= {len({id(one["text"]) for one in told})}
+            assert [len(json.loads(one["text"])["rows"]) for one in told] == [1] * count
+    assert spent[1] == spent[0] > 0
+    assert written == {1}
+
+
+async def test_who_comes_at_once_shares_a_reading_until_there_is_news() -> None:
+    thread, reads = ThreadPoolExecutor(1), []
+    hub: hubs.Hub[Any] = hubs.Hub(live.ExecutionsSource.__new__(live.ExecutionsSource), thread)
+
+    def reading() -> int:
+        reads.append(1)
+        return len(reads)
+
+    assert await asyncio.gather(*(hub.shared("page", reading) for _ in range(9))) == [1] * 9
+    hub._hand_out(None)
+    assert (await hub.shared("page", reading), await hub.shared("other", reading)) == (2, 3)
+    thread.shutdown()

@@ -12,6 +12,7 @@ from apps.executions.dags import operations, selectors
 from apps.executions.dags.models import DagRun, RunNode
 from apps.executions.dags.states import NodeState, RunStatus
 from apps.executions.models import Execution, Lease
+from apps.preloader import dag_schedules
 from apps.preloader.dag_schedules import DagSchedules
 from apps.tenants.models import AuditEntry, Tenant
 from apps.tenants.principal import Principal
@@ -85,6 +86,21 @@ def test_the_oldest_begins_first_and_nobody_overtakes(principal: Principal, sche
     assert schedules.begin_queued(EPOCH) == 1
     words = [DagRun.objects.get(id=run.id).word for run in [*started, late]]
     assert words == ["succeeded", "running", "running", "queued", "queued", "queued"]
+
+
+def test_dags_take_their_turn_oldest_first_and_full_ones_bar_nobody(
+    principal: Principal, schedules: DagSchedules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dag_schedules, "_DAGS_A_PASS", 1)
+    made = [make_dag(principal, name=f"d{number}") for number in range(3)]
+    first = [trigger(principal, dag) for dag in made]
+    second = [trigger(principal, made[number]) for number in (0, 2, 1)]  # made[2] has waited longer than made[1]
+    end(first[1])
+    end(first[2])
+    for expected in (["queued", "running", "queued"], ["queued", "running", "running"]):
+        assert schedules.begin_queued(EPOCH) == 1
+        assert [DagRun.objects.get(id=run.id).word for run in second] == expected
+    assert schedules.begin_queued(EPOCH) == 0
 
 
 def test_a_stale_leader_begins_nothing(principal: Principal, schedules: DagSchedules) -> None:

@@ -7,7 +7,7 @@ A piece is an element of the page with the id `f-NAME`. Messages: `snapshot` and
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
@@ -68,9 +68,12 @@ class Update:
 
     version: int
     pieces: Pieces
+    _messages: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def message(self, kind: str) -> dict[str, Any]:
-        return {"type": kind, "version": self.version, "pieces": self.pieces}
+        """The same one for all who are told."""
+        made = {"type": kind, "version": self.version, "pieces": self.pieces}
+        return self._messages.setdefault(kind, made)
 
 
 class PiecesSource:
@@ -134,7 +137,7 @@ class PiecesConsumer(LiveConsumer[Update]):
     async def snapshot(self, hub: hub.Hub[Update]) -> dict[str, Any]:
         source = hub.source
         assert isinstance(source, PiecesSource)
-        return (await hub.read(source.everything)).message("snapshot")
+        return (await hub.shared("everything", source.everything)).message("snapshot")
 
     def message(self, update: Update) -> dict[str, Any] | None:
         return update.message("pieces")

@@ -7,6 +7,7 @@ tenant share one subscription.
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -81,6 +82,8 @@ class Hub(Generic[U]):
         self._running: asyncio.Task[None] | None = None
         self.viewers: set[Viewer[U]] = set()
         self.started = asyncio.Event()
+        self._snapshots: dict[Hashable, asyncio.Task[Any]] = {}
+        self._written: dict[int, tuple[object, str]] = {}
 
     def start(self) -> None:
         self._running = asyncio.create_task(self._run())
@@ -106,6 +109,28 @@ class Hub(Generic[U]):
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, guarded)
 
+    async def shared(self, key: Hashable, reading: Callable[[], T]) -> T:
+        """As `read`; who asks alike before the hub has anything new to hand out gets the same answer. A snapshot that
+        was read before an update was handed out is no snapshot for who came after it.
+        """
+        if key not in self._snapshots:
+            self._snapshots[key] = asyncio.create_task(self.read(reading))
+        found = self._snapshots[key]
+        try:
+            answer: T = await asyncio.shield(found)
+        except Exception:
+            if self._snapshots.get(key) is found:
+                del self._snapshots[key]
+            raise
+        return answer
+
+    def written(self, message: dict[str, Any]) -> str:
+        """The message as JSON: once for all who are sent this very one."""
+        known = self._written.get(id(message))
+        if known is None or known[0] is not message:
+            known = self._written[id(message)] = (message, json.dumps(message))
+        return known[1]
+
     async def _run(self) -> None:
         look_at = 0.0
         while True:
@@ -126,6 +151,8 @@ class Hub(Generic[U]):
             await asyncio.sleep(max(WINDOW_SECONDS, (_SHARE - 1) * (time.monotonic() - began)))
 
     def _hand_out(self, update: U | None) -> None:
+        self._snapshots.clear()
+        self._written.clear()
         if update is not None:
             for viewer in self.viewers:
                 viewer.give(update)

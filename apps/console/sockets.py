@@ -1,31 +1,21 @@
 """A live page's socket: whose it is, and the order of what it sends. Nothing that a page sends is listened to."""
 
 import asyncio
-import time
 from typing import Any, Generic, TypeVar
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer, AsyncWebsocketConsumer
-from django.contrib.auth import get_user_model
 
+from apps.console import door
 from apps.console.access import principal_of
-from apps.console.hub import Hub, Viewer
+from apps.console.hub import Hub
 from apps.tenants.principal import Principal
 from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.errors import NotFound
 
-RECHECK_SECONDS = 30.0
-"""So long whoever is no longer a member may go on looking, whether anything happens or not."""
 NOT_FOUND = 4404
 """Closes the socket of who is not, or no longer, a member of the tenant, and of what is not there."""
 U = TypeVar("U")
-
-
-def _principal_now(person_id: Any, slug: str) -> Principal:
-    person = get_user_model().objects.filter(pk=person_id).first()
-    if person is None:
-        raise NotFound("nobody is logged in")
-    return principal_of(person, slug)
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
@@ -58,62 +48,59 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         return self.scope["query_string"].decode("utf-8", "replace")
 
     async def connect(self) -> None:
-        if not await self._is_member():
+        if not await database_sync_to_async(self._enter)():
             await self.close(NOT_FOUND)
             return
         await self.accept()
-        self._sending = asyncio.create_task(self._send_updates())
+        self._sending = asyncio.create_task(self._look_on())
 
     async def disconnect(self, code: int) -> None:
+        await self._stop_sending()
+
+    async def _stop_sending(self) -> None:
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
+            self._sending = None
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         """Pages have nothing to say here, so what they send is not even parsed."""
 
-    async def _is_member(self) -> bool:
-        """Asked of the database anew: memberships end, and accounts are closed, while pages stay open."""
-        slug, person_id = self.scope["url_route"]["kwargs"]["slug"], self.scope["user"].pk
+    @property
+    def _whose(self) -> tuple[Any, str]:
+        """The person's key, and the tenant's slug."""
+        return self.scope["user"].pk, self.scope["url_route"]["kwargs"]["slug"]
+
+    def _enter(self) -> bool:
+        """Whether who opens the page is a member, and the page is there; the session's person has just been read."""
         try:
-            self.principal = await database_sync_to_async(_principal_now)(person_id, slug)
-            await database_sync_to_async(self.check)()
+            self.principal = principal_of(self.scope["user"], self._whose[1])
+            self.check()
         except (NotFound, WrongRegion):
             return False
         return True
 
-    async def _send_updates(self) -> None:
-        async with self.joined() as (hub, viewer):
+    async def _look_on(self) -> None:
+        async with door.inside(self._whose, self._turn_away), self.joined() as (hub, viewer):
             try:
-                await self.send_json(await self.snapshot(hub))
+                await self.send_message(hub, await self.snapshot(hub))
+                while True:
+                    update = await viewer.updates.get()
+                    if viewer.fell_behind:
+                        viewer.forget_the_past()
+                        await self.send_message(hub, await self.snapshot(hub))
+                    elif (message := self.message(update)) is not None:
+                        await self.send_message(hub, message)
             except NotFound:
                 await self.close(NOT_FOUND)
-                return
-            await self._follow(hub, viewer)
 
-    async def _follow(self, hub: Hub[U], viewer: Viewer[U]) -> None:
-        recheck_at = time.monotonic() + RECHECK_SECONDS
-        while True:
-            update = await _next(viewer, recheck_at - time.monotonic())
-            if time.monotonic() >= recheck_at:
-                recheck_at = time.monotonic() + RECHECK_SECONDS
-                if not await self._is_member():
-                    await self.close(NOT_FOUND)
-                    return
-            if viewer.fell_behind:
-                viewer.forget_the_past()
-                await self.send_json(await self.snapshot(hub))
-            elif update is not None and (message := self.message(update)) is not None:
-                await self.send_json(message)
+    async def _turn_away(self) -> None:
+        await self._stop_sending()
+        await self.close(NOT_FOUND)
 
-
-async def _next(viewer: Viewer[U], seconds: float) -> U | None:
-    """The next update; None where none comes within `seconds`."""
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            return await viewer.updates.get()
-    except TimeoutError:
-        return None
+    async def send_message(self, hub: Hub[U], message: dict[str, Any]) -> None:
+        """Send it; what many are sent alike is written as JSON once."""
+        await self.send(text_data=hub.written(message))
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):

@@ -80,6 +80,7 @@ class Task(models.Model):
                 name="tasks_next_fire",
             ),
             GinIndex(fields=["tags"], name="tasks_tags"),
+            models.Index(fields=["tenant", "-updated_at"], condition=Q(deleted_at=None), name="tasks_last_changed"),
         ]
 
     def __str__(self) -> str:

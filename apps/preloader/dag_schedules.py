@@ -36,6 +36,8 @@ from chronoweb.runtime.errors import LeadershipLost
 logger = logging.getLogger(__name__)
 
 _DAGS_A_PASS = 50
+_MOST_DAGS = 1000
+"""Of which runs wait: so many are looked at, those first whose runs have waited longest."""
 _RUNS_A_PASS = 20
 _SECONDS_A_PASS = 0.25
 _SET_ASIDE_SECONDS = 60.0
@@ -70,13 +72,15 @@ class DagSchedules:
 
     def begin_queued(self, epoch: int) -> int:
         """Let runs begin that waited until fewer of their DAG were active; returns how many. Raises LeadershipLost."""
-        waiting = dags_that_wait(postgres.raw(django_connection), limit=_DAGS_A_PASS)
+        waiting = dags_that_wait(postgres.raw(django_connection), limit=_MOST_DAGS)
         self.some_wait = bool(waiting)
         if not waiting:
             return 0
-        limits = Dag.objects.filter(id__in=list(waiting)).values_list("id", "max_active_runs")
-        free = [dag for dag, most in limits if most is None or waiting[dag] < most]
-        return sum(self._begin_queued(dag, epoch) for dag in free)
+        limits = dict(Dag.objects.filter(id__in=list(waiting)).values_list("id", "max_active_runs"))
+        # Those without room do not keep others from their turn, however long they have waited.
+        full = {dag for dag, most in limits.items() if most is not None and waiting[dag] >= most}
+        free = [dag for dag in waiting if dag in limits and dag not in full]
+        return sum(self._begin_queued(dag, epoch) for dag in free[:_DAGS_A_PASS])
 
     @transaction.atomic
     def _begin_queued(self, identity: UUID, epoch: int) -> int:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from apps.console.access import principal_of
+from apps.console.clicks import key_of, once
 from apps.console.dags import parameters
 from apps.console.whole_forms import needs_whole_form
 from apps.definitions.dags import selectors, standing
@@ -23,6 +24,7 @@ from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs, NotAllowed, NotFound
 
 NOTE_CHARACTERS = 1000
+Acts = Mapping[str, Callable[[], object]]
 _OF_EVERY_FORM = ("csrfmiddlewaretoken", "key")
 """What a dialog sends by itself; key: of one click."""
 
@@ -74,16 +76,14 @@ def run_act(request: HttpRequest, principal: Principal, *, run_id: UUID, act: st
     """cancel, pause, resume, rerun."""
     note = note_of(request)
     who: dict[str, Any] = {"principal": principal, "run_id": run_id}
-    _one_of(
-        act,
-        {
-            "cancel": lambda: operations.cancel_run(**who, reason=note),
-            "pause": lambda: operations.pause_run(**who),
-            "resume": lambda: operations.resume_run(**who),
-            "rerun": lambda: operations.rerun_from_failed(**who),
-        },
-    )
-    return JsonResponse({"said": {"cancel": "being cancelled", "rerun": "running again"}.get(act, f"{act}d")})
+    known: Acts = {
+        "cancel": lambda: operations.cancel_run(**who, reason=note),
+        "pause": lambda: operations.pause_run(**who),
+        "resume": lambda: operations.resume_run(**who),
+        "rerun": lambda: operations.rerun_from_failed(**who),
+    }
+    said = {"cancel": "being cancelled", "rerun": "running again"}.get(act, f"{act}d")
+    return _done_once(request, principal, act, known, {"said": said})
 
 
 @posted
@@ -91,19 +91,16 @@ def node_act(request: HttpRequest, principal: Principal, *, run_id: UUID, node_i
     """clear, clear-downstream, success, failed, skip, approve, reject."""
     note = note_of(request)
     where: dict[str, Any] = {"principal": principal, "run_id": run_id, "node_id": node_id}
-    _one_of(
-        act,
-        {
-            "clear": lambda: operations.clear_node(**where, downstream=False),
-            "clear-downstream": lambda: operations.clear_node(**where, downstream=True),
-            "success": lambda: operations.mark_node(**where, state="success"),
-            "failed": lambda: operations.mark_node(**where, state="failed"),
-            "skip": lambda: operations.skip_node(**where),
-            "approve": lambda: operations.decide_approval(**where, approve=True, note=note),
-            "reject": lambda: operations.decide_approval(**where, approve=False, note=note),
-        },
-    )
-    return JsonResponse({"said": f"{node_id}: done"})
+    known: Acts = {
+        "clear": lambda: operations.clear_node(**where, downstream=False),
+        "clear-downstream": lambda: operations.clear_node(**where, downstream=True),
+        "success": lambda: operations.mark_node(**where, state="success"),
+        "failed": lambda: operations.mark_node(**where, state="failed"),
+        "skip": lambda: operations.skip_node(**where),
+        "approve": lambda: operations.decide_approval(**where, approve=True, note=note),
+        "reject": lambda: operations.decide_approval(**where, approve=False, note=note),
+    }
+    return _done_once(request, principal, act, known, {"said": f"{node_id}: done"})
 
 
 @posted
@@ -113,22 +110,30 @@ def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: st
         dag = selectors.dag(principal, dag_id)
         _refuse_unknown(request, parameters.fields_of(dag))
         given = parameters.values_of(dag, request.POST)
-        run = trigger_dag(principal=principal, dag_id=dag_id, parameters=given)
+        run = trigger_dag(principal=principal, dag_id=dag_id, parameters=given, idempotency_key=key_of(request.POST))
         address = reverse("console:run", kwargs={"slug": principal.tenant_slug, "run_id": run})
         return JsonResponse({"said": "started", "go": address})
     note = note_of(request)
     who: dict[str, Any] = {"principal": principal, "dag_id": dag_id}
-    _one_of(
-        act,
-        {"pause": lambda: standing.pause_dag(**who, note=note), "resume": lambda: standing.resume_dag(**who)},
-    )
-    return JsonResponse({"said": f"{act}d", "reload": True})
+    known: Acts = {
+        "pause": lambda: standing.pause_dag(**who, note=note),
+        "resume": lambda: standing.resume_dag(**who),
+    }
+    return _done_once(request, principal, act, known, {"said": f"{act}d", "reload": True})
 
 
-def _one_of(act: str, known: Mapping[str, Callable[[], object]]) -> None:
+def _done_once(
+    request: HttpRequest, principal: Principal, act: str, known: Acts, answer: dict[str, Any]
+) -> JsonResponse:
+    """Do it, unless this click has done it before: then answer as then."""
     if act not in known:
         raise NotFound(f"{act} is nothing that can be done here")
-    known[act]()
+
+    def do() -> dict[str, Any]:
+        known[act]()
+        return answer
+
+    return JsonResponse(once(principal, key=key_of(request.POST), question=request.path, act=do))
 
 
 def no_fields(request: HttpRequest) -> None:

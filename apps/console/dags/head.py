@@ -3,20 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from apps.console.dags import words
 from apps.console.dags.nodes import NodeView
 from apps.console.wording import duration
 from apps.executions.dags import selectors
-from apps.executions.dags.models import DagRun
+from apps.executions.dags.models import QUEUED, DagRun
 from apps.executions.dags.plan import FailurePolicy
 from apps.executions.dags.states import RunStatus
 from apps.executions.models import DagVersion
 from apps.executions.states import Origin
 from apps.tenants.principal import Principal
-from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 _ORDER = (
     *("succeeded", "completed", "running", "dispatched", "preloaded", "scheduled", "retrying", "waiting", "pending"),
@@ -38,7 +37,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Head:
-    """What `_run_head.html` shows. running_since: None once it has ended. chip: why it does not simply run."""
+    """What `_run_head.html` shows. running_since: None before it has begun and once it has ended. chip: why it does not
+    simply run. queue: where it waits.
+    """
 
     run: DagRun
     run_id: UUID
@@ -46,6 +47,7 @@ class Head:
     state: str
     label: str
     chip: str
+    queue: selectors.Queue | None
     parts: list[Part]
     done: int
     running_since: datetime | None
@@ -57,21 +59,22 @@ class Head:
 
 
 def read(principal: Principal, run: DagRun, views: Iterable[NodeView]) -> Head:
-    """One query: the name that its DAG had."""
+    """One query: the name that its DAG had; another one for a run that waits."""
     named = DagVersion.objects.filter(id=run.dag_version_id, tenant_id=principal.tenant_id)
     counts = Counter(view.state for view in views)
-    status = RunStatus(run.status)
+    queue, queued = selectors.queue_of(run), run.word == QUEUED
     began = max(run.run_at, run.created_at)
     return Head(
         run=run,
         run_id=run.id,
         name=named.values_list("name", flat=True).first() or "DAG",
-        state=status.word,
-        label=words.label(status.word),
-        chip=_chip(run),
+        state=run.word,
+        label=words.label(run.word),
+        chip=_chip(run, queue),
+        queue=queue,
         parts=_parts(counts),
         done=run.nodes - run.open_nodes,
-        running_since=began if run.finished_at is None else None,
+        running_since=began if run.finished_at is None and not queued else None,
         took=duration(None if run.finished_at is None else max(began, run.finished_at) - began),
         policy=words.label(FailurePolicy(run.failure_policy).word),
         origin=words.label(Origin(run.origin).word),
@@ -85,15 +88,16 @@ def _standing(run: DagRun, *, bad: bool) -> str:
     return " ".join(word for word, is_so in holds.items() if is_so)
 
 
-def _chip(run: DagRun) -> str:
+def _chip(run: DagRun, queue: selectors.Queue | None) -> str:
     if run.status != RunStatus.RUNNING:
         return ""
     if run.ending is not None:
         return f"being stopped: will end {words.label(RunStatus(run.ending).word)}"
     if run.paused_at:
         return "paused: nothing more is released"
-    waits = selectors.waits_for(run, now=SYSTEM_CLOCK.now())
-    return "" if waits is None else f"queued: {waits}"
+    if queue is not None:
+        return f"place {queue.place:,} of {queue.waiting:,} in the queue"
+    return f"not before {run.run_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if run.word == QUEUED else ""
 
 
 def _parts(counts: Counter[str]) -> list[Part]:

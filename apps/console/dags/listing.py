@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlencode
 
 from django.http import QueryDict
 
@@ -38,6 +39,32 @@ class Page:
     paused: bool | None
     after: str
     is_filtered: bool
+
+    def query(self, **changes: str) -> str:
+        """The query string of this question with some parts changed, from its first page on."""
+        paused = {True: "true", False: "false", None: ""}[self.paused]
+        values = {"q": self.search, "tag": self.tag, "paused": paused, **changes}
+        return "?" + urlencode({name: value for name, value in values.items() if value})
+
+    @property
+    def query_any(self) -> str:
+        return self.query(paused="")
+
+    @property
+    def query_going(self) -> str:
+        return self.query(paused="false")
+
+    @property
+    def query_paused(self) -> str:
+        return self.query(paused="true")
+
+    @property
+    def query_untagged(self) -> str:
+        return self.query(tag="")
+
+    @property
+    def query_older(self) -> str:
+        return self.query(after=self.after)
 
 
 def read(principal: Principal, asked: QueryDict, *, now: datetime) -> Page:

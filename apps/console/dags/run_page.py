@@ -52,6 +52,11 @@ def snapshot(source: RunSource, folding: Folding) -> dict[str, Any]:
     return {"type": "snapshot", **message(drawing_of(source, folding), source.everything())}
 
 
+def _drawn(source: RunSource, folding: Folding) -> tuple[Drawing, dict[str, Any]]:
+    drawing = drawing_of(source, folding)
+    return drawing, {"type": "snapshot", **message(drawing, source.everything())}
+
+
 def message(drawing: Drawing, update: RunUpdate, only: set[int] | None = None) -> dict[str, Any]:
     """Boxes of an update (all, or some), with its head."""
     boxes = drawing.boxes(update.views, update.outcomes, only)
@@ -77,9 +82,9 @@ class RunConsumer(LiveConsumer[RunUpdate]):
         assert isinstance(source, RunSource)
         self._folding = Folding.of(self.query)
         # In the hub's thread, so that no reading changes it meanwhile.
-        self._drawing = await hub.read(partial(drawing_of, source, self._folding))
+        self._drawing, message = await hub.shared(self._folding, partial(_drawn, source, self._folding))
         self._box_of = self._drawing.box_of
-        return await hub.read(partial(snapshot, source, self._folding))
+        return message
 
     def message(self, update: RunUpdate) -> dict[str, Any] | None:
         if self._folding not in update.made:

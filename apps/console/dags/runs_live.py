@@ -20,6 +20,8 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK
 _NEWEST = 100
 _BACK = timedelta(days=2)
 Messages = list[dict[str, Any]]
+Update = dict[str, Any]
+"""A message, the same one for all who are told."""
 
 
 class RunsSource:
@@ -35,7 +37,7 @@ class RunsSource:
     def wants(self, identities: set[UUID]) -> set[UUID]:
         return identities
 
-    def update(self, changed: set[UUID], *, looking: bool) -> Messages | None:
+    def update(self, changed: set[UUID], *, looking: bool) -> Update | None:
         wanted = set(changed)
         if looking:
             newest = newest_runs(self._principal)
@@ -44,7 +46,7 @@ class RunsSource:
         if looking:
             self._known = newest
         self._known |= {run.id: run.version for run in found}
-        return marks(self._principal, found) or None
+        return {"type": "runs", "runs": marks(self._principal, found)} if found else None
 
 
 def newest_runs(principal: Principal) -> dict[UUID, int]:
@@ -65,13 +67,13 @@ def snapshot(principal: Principal) -> dict[str, Any]:
     return {"type": "snapshot", "runs": marks(principal, found)}
 
 
-class RunsConsumer(LiveConsumer[Messages]):
+class RunsConsumer(LiveConsumer[Update]):
     def joined(self) -> Any:
         tenant = self.principal.tenant_id
         return hub.joined(("runs", tenant), tenant, partial(RunsSource, self.principal))
 
-    async def snapshot(self, hub: hub.Hub[Messages]) -> dict[str, Any]:
-        return await hub.read(partial(snapshot, self.principal))
+    async def snapshot(self, hub: hub.Hub[Update]) -> dict[str, Any]:
+        return await hub.shared("snapshot", partial(snapshot, self.principal))
 
-    def message(self, update: Messages) -> dict[str, Any] | None:
-        return {"type": "runs", "runs": update}
+    def message(self, update: Update) -> dict[str, Any] | None:
+        return update

@@ -33,7 +33,7 @@ class Mark:
 def mark(run: RunLine) -> Mark:
     began = max(run.run_at, run.created_at)
     took = "" if run.finished_at is None else f" in {duration(max(began, run.finished_at) - began)}"
-    state = words.of_run(run.status)
+    state = run.word
     return Mark(run.id, run.dag_id, run.version, state, f"{words.label(state)}{took}", run.run_at)
 
 

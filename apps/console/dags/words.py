@@ -3,17 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from apps.executions.dags.states import NodeState, RunStatus
+from apps.executions.dags.states import NodeState
 from apps.executions.models import Execution
 from apps.executions.states import Status
 
 WIDEST = 19
 """Characters that a box has room for."""
-
-
-def of_run(status: int) -> str:
-    """The word of a run's status."""
-    return RunStatus(status).word
 
 
 def of_node(state: int, execution: Execution | None) -> str:

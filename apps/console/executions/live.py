@@ -1,6 +1,6 @@
 """What the executions page is sent: rows that changed, and the strip of counts above them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,12 +29,19 @@ class Update:
     now: datetime
     found: Mapping[str, Execution] = field(default_factory=dict)
     _summaries: dict[Status | None, str] = field(default_factory=dict)
+    _messages: dict[Hashable, dict[str, Any]] = field(default_factory=dict)
 
     def summary(self, chosen: Status | None) -> str | None:
         """The strip's HTML, made once for all viewers of the same page; None when there is no index."""
         if self.index is not None and chosen not in self._summaries:
             self._summaries[chosen] = summary.render(self.index, tenant_slug=self.tenant_slug, chosen=chosen)
         return self._summaries.get(chosen)
+
+    def message(self, key: Hashable, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The same one for all pages of the same `key`."""
+        if key not in self._messages:
+            self._messages[key] = make()
+        return self._messages[key]
 
 
 class ExecutionsSource:

@@ -47,7 +47,7 @@ class ExecutionsConsumer(LiveConsumer[live.Update]):
         return hub.joined(("executions", tenant), tenant, partial(live.ExecutionsSource, self.principal))
 
     async def snapshot(self, hub: hub.Hub[live.Update]) -> dict[str, Any]:
-        message = await hub.read(partial(snapshot, self.principal, self._asked))
+        message = await hub.shared(self._asked, partial(snapshot, self.principal, self._asked))
         self._last_summary = message["summary"]
         return message
 
@@ -58,6 +58,9 @@ class ExecutionsConsumer(LiveConsumer[live.Update]):
         if strip is None and not update.rows:
             return None
         self._last_summary = strip or self._last_summary
+        return update.message((self._asked, strip), lambda: self._written(update, strip))
+
+    def _written(self, update: live.Update, strip: str | None) -> dict[str, Any]:
         messages = [row | {"insert": row["insert"] and self._shows(update, row["id"])} for row in update.rows]
         return {"type": "rows", "rows": messages, "summary": strip}
 

@@ -14,7 +14,9 @@ from apps.executions.store.statements import fetch_ids, named_sql
 
 
 def dags_that_wait(connection: psycopg.Connection, *, limit: int) -> dict[UUID, int]:
-    """DAGs that have such runs, and whose time has come → how many of each have begun and not ended."""
+    """DAGs that have such runs, and whose time has come → how many of each have begun and not ended; first the one of
+    which a run has waited longest.
+    """
     found = connection.cursor(binary=True).execute(named_sql("dags_with_queued_runs"), {"limit": limit, "lead": LEAD})
     return {UUID(bytes=dag): begun for dag, begun in found}
 

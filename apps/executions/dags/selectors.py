@@ -21,6 +21,8 @@ from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.errors import NotFound
 
+_ACTIVE_SHOWN = 3
+
 
 def runs(principal: Principal) -> QuerySet[DagRun]:
     """The tenant's runs."""
@@ -52,6 +54,34 @@ def waits_for(row: DagRun, *, now: datetime) -> str | None:
     if row.run_at > now + LEAD:
         return "run_at: not before " + row.run_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return "max_active_runs: as many runs of its DAG as may are active, or were asked for before it"
+
+
+class Queue(NamedTuple):
+    """Where a run that waits stands: its place among those of its DAG that wait, from 1; how many wait; how many have
+    begun and not ended, and the first of these.
+    """
+
+    place: int
+    waiting: int
+    active: int
+    first: Sequence[UUID]
+
+
+def queue_of(row: DagRun) -> Queue | None:
+    """None for a run that has begun, is being stopped, or is for later. One query."""
+    if row.word != QUEUED:
+        return None
+    parameters: dict[str, Any] = {
+        "run": row.id,
+        "dag": row.dag_id,
+        "tenant": row.tenant_id,
+        "lead": LEAD,
+        "shown": _ACTIVE_SHOWN,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(named_sql("place_in_queue"), parameters)
+        found = cursor.fetchone()
+    return None if found is None else Queue(*found)
 
 
 def _numbered(principal: Principal) -> QuerySet[DagRun]:
@@ -115,6 +145,13 @@ class RunLine(NamedTuple):
     run_at: datetime
     created_at: datetime
     finished_at: datetime | None
+    queued_since: datetime | None
+    ending: int | None
+
+    @property
+    def word(self) -> str:
+        """As DagRun.word."""
+        return QUEUED if self.queued_since is not None and self.ending is None else RunStatus(self.status).word
 
 
 def latest_runs(principal: Principal, dag_ids: Sequence[UUID], *, each: int, since: datetime) -> list[RunLine]:

@@ -43,12 +43,18 @@ FROM (
 ) r
 
 -- name: dags_with_queued_runs
--- DAGs of which runs wait to begin, their time having come, and how many of each have begun and not ended.
-SELECT q.dag_id, (
-    SELECT count(*) FROM dag_runs r WHERE r.dag_id = q.dag_id AND r.status = {RUN_RUNNING} AND r.queued_since IS NULL)
+-- DAGs of which runs wait to begin, their time having come, and how many of each have begun and not ended; first the one
+-- whose oldest run has waited longest.
+SELECT q.dag_id, q.begun
 FROM (
-    SELECT DISTINCT dag_id FROM dag_runs
-    WHERE queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s LIMIT %(limit)s) q
+    SELECT w.dag_id, min(w.since) AS since, (
+        SELECT count(*) FROM dag_runs r
+        WHERE r.dag_id = w.dag_id AND r.status = {RUN_RUNNING} AND r.queued_since IS NULL) AS begun
+    FROM (
+        SELECT dag_id, greatest(queued_since, run_at) AS since FROM dag_runs
+        WHERE queued_since IS NOT NULL AND run_at <= clock_timestamp() + %(lead)s) w
+    GROUP BY w.dag_id) q
+ORDER BY q.since, q.dag_id LIMIT %(limit)s
 
 -- name: queued_runs
 -- The oldest runs of a DAG that wait to begin: since they were asked for, or for which time, or asked to run again.

@@ -73,7 +73,7 @@ def api(
 ) -> Figures:
     """`rate` executions a second of one tenant, `requests_per_second` of another, for `seconds`."""
     with scenarios.running(bench, preloader=True):
-        url = _start_web(bench)
+        url = start_web(bench)
         wal, count = measure.wal_position(bench.connection), rate * seconds
         base = bench.now() + timedelta(seconds=_AHEAD_SECONDS)
         bench.enqueue([base + timedelta(seconds=number / rate) for number in range(count)])
@@ -92,9 +92,10 @@ def api(
     return found
 
 
-def _start_web(bench: scenarios.Bench) -> str:
+def start_web(bench: scenarios.Bench, **variables: str) -> str:
+    """The web process, with these variables of its own; returns its address."""
     port = free_port(taken=set())
-    bench.daemons.start_program("web", sys.executable, *web_arguments(port))
+    bench.daemons.start_program("web", sys.executable, *web_arguments(port), **variables)
     url = f"http://127.0.0.1:{port}"
     if not web_process.answers(url, seconds=_START_SECONDS, clock=SYSTEM_CLOCK):
         raise ServiceUnavailable("the web process does not answer; see web.log in the bench's folder")

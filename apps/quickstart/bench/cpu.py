@@ -30,15 +30,15 @@ class Spent:
     def _now(self) -> dict[str, float]:
         found: dict[str, float] = defaultdict(float)
         for name, process in self._daemons.running.items():
-            found["workers" if name.startswith("worker-") else name] += _of_family(psutil.Process(process.pid))
-        found["postgresql"] = _of_family(self._postmaster)
+            found["workers" if name.startswith("worker-") else name] += of_family(psutil.Process(process.pid))
+        found["postgresql"] = of_family(self._postmaster)
         told: Any = self._valkey.info("cpu")
         found["valkey"] = told["used_cpu_sys"] + told["used_cpu_user"]
         return found
 
 
-def _of_family(process: psutil.Process) -> float:
-    """Its own, that of its descendants, and that of those that have ended."""
+def of_family(process: psutil.Process) -> float:
+    """Seconds of its own, of its descendants, and of those that have ended."""
     total = 0.0
     for member in (process, *process.children(recursive=True)):
         try:

@@ -22,8 +22,8 @@ class Daemons:
         """Start `manage.py ARGUMENTS`, under `name`."""
         self.start_program(name, sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *arguments)
 
-    def start_program(self, name: str, *argv: str) -> None:
-        """Start a program, under `name`."""
+    def start_program(self, name: str, *argv: str, **variables: str) -> None:
+        """Start a program, under `name`; variables: over the environment of all."""
         wrapper = Path(settings.BASE_DIR) / "apps" / "quickstart" / "exec_with_parent.py"
         with (self._logs / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
@@ -31,7 +31,7 @@ class Daemons:
                     *(sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "15", "--"),
                     *argv,
                 ],
-                env=self.environment,
+                env={**self.environment, **variables},
                 cwd=settings.BASE_DIR,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -18,8 +18,11 @@ from typing import Any, Protocol
 import psutil
 from django.conf import settings
 
-from apps.quickstart.bench import api, classes, dags, flood, pressure, scenarios
+from apps.quickstart.bench import api, classes, consoles, dags, flood, pages, pressure, scenarios
 from apps.quickstart.credentials import ensure_keys
+from apps.quickstart.seeding import seed
+from apps.quickstart.seeding.progress import Bar
+from apps.quickstart.seeding.sizes import Sizes
 from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ServiceUnavailable
 
@@ -32,6 +35,16 @@ class Document(Protocol):
 
     def document(self) -> dict[str, object]:
         """For one line of JSON."""
+
+
+def _pages(addresses: ServiceAddresses, folder: Path, options: Mapping[str, Any], say: Say) -> Document:
+    sizes = Sizes(executions=options["executions"], tasks=options["tasks"], dags=options["dags"])
+    seed.seed(sizes, bar=Bar(sys.stderr))
+    return pages.pages(sizes.tenants[0], requests=options["each"], say=say)
+
+
+ALONE: dict[str, Callable[[ServiceAddresses, Path, Mapping[str, Any], Say], Document]] = {"pages": _pages}
+"""Scenarios that bring their own load; they run once."""
 
 
 def main(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
@@ -50,7 +63,8 @@ def main(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
 
 def _with_services(folder: Path, options: Mapping[str, Any], *, say: Say) -> None:
     kafka = options["transport"] == "kafka"
-    with EmbeddedServices(folder / "services", kafka=kafka) as addresses:
+    more = consoles.POSTGRES_SETTINGS if options["scenario"] == "consoles" else None
+    with EmbeddedServices(folder / "services", kafka=kafka, postgres_settings=more) as addresses:
         ensure_keys(folder)
         environment = {
             **os.environ,
@@ -70,6 +84,9 @@ def _measure(options: Mapping[str, Any], *, say: Say, tell: Say) -> None:
     found = settings.SERVICES
     addresses = ServiceAddresses(found.database_url, found.redis_url, found.kafka_bootstrap_servers or None)
     folder = Path(os.environ[_INSIDE])
+    if options["scenario"] in ALONE:
+        tell(json.dumps(ALONE[options["scenario"]](addresses, folder, options, say).document()))
+        return
     runs = []
     for number in range(options["runs"]):
         bench = scenarios.Bench(addresses, folder, options["transport"], options["workers"], {}, say)
@@ -88,6 +105,8 @@ def _scenario(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> D
     if options["scenario"] == "api":
         rates = {"rate": options["rate"], "requests_per_second": options["requests"]}
         return api.api(bench, **rates, seconds=options["seconds"], say=say)
+    if options["scenario"] == "consoles":
+        return consoles.consoles(bench, rate=options["rate"], seconds=options["seconds"], say=say)
     if options["scenario"] == "classes":
         return classes.classes(bench, count=options["count"], seconds=options["seconds"], say=say)
     if options["scenario"] == "pressure":

@@ -8,7 +8,7 @@ from apps.quickstart.bench import run
 from apps.quickstart.bench.shapes import SHAPES
 from chronoweb.runtime.errors import ChronowebError
 
-SCENARIOS = ("drain", "burst", "steady", "flood", "classes", "pressure", "dag", "api")
+SCENARIOS = ("drain", "burst", "steady", "flood", "classes", "pressure", "dag", "api", "pages", "consoles")
 EPILOG = """
 Starts PostgreSQL, Valkey (and, for Kafka, a Kafka-protocol broker) in a temporary folder, and the daemons as the
 README starts them: preloader, dispatcher, watchdog and workers, each a process with its default settings. The work is
@@ -23,6 +23,8 @@ ledger and from those notes; lateness is start - run_at by the database's clock.
   dag      --dag-runs runs of a DAG of --shape, one each --every ms: from the trigger to the last node's end
   api      --requests a second through the web process, reads and writes mixed, while --rate executions a second run
   pressure --count entries over an hour in the hot tier, then Redis runs short of memory
+  pages    every page of the console, --each times, on what `manage.py seed` writes: --executions, --tasks, --dags
+  consoles no, a hundred and a thousand sockets of the console, each for --seconds, while --rate executions a second run
 
 One JSON line a run goes to standard output, everything else to standard error.
 """
@@ -37,20 +39,24 @@ class Command(BaseCommand):
         )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "scenario", choices=["drain", "burst", "steady", "flood", "classes", "pressure", "dag", "api"]
-        )
+        parser.add_argument("scenario", choices=SCENARIOS)
         parser.add_argument("--count", type=int, default=50_000, help="executions; of all but steady (%(default)s)")
-        parser.add_argument("--rate", type=int, default=500, help="executions a second, steady and api (%(default)s)")
+        parser.add_argument(
+            "--rate", type=int, default=500, help="executions a second, steady, api, consoles (%(default)s)"
+        )
         parser.add_argument("--requests", type=int, default=100, help="requests a second of api (%(default)s)")
         parser.add_argument(
-            "--seconds", type=int, default=30, help="length of steady, flood, classes and api (%(default)s)"
+            "--seconds", type=int, default=30, help="length of steady, flood, classes, api, consoles (%(default)s)"
         )
         parser.add_argument("--ahead", type=float, default=5.0, help="seconds enqueued ahead (%(default)s)")
         parser.add_argument("--shape", choices=sorted(SHAPES), default="diamond", help="of dag (%(default)s)")
         parser.add_argument("--width", type=int, default=1000, help="of a fan, or the length of a chain (%(default)s)")
         parser.add_argument("--dag-runs", type=int, default=200, help="runs of dag (%(default)s)")
         parser.add_argument("--every", type=float, default=50.0, help="ms between the triggers of dag (%(default)s)")
+        parser.add_argument("--executions", type=int, default=2_000_000, help="in the ledger of pages (%(default)s)")
+        parser.add_argument("--tasks", type=int, default=100_000, help="of pages (%(default)s)")
+        parser.add_argument("--dags", type=int, default=1000, help="of pages (%(default)s)")
+        parser.add_argument("--each", type=int, default=20, help="requests of each page (%(default)s)")
         parser.add_argument("--transport", choices=["redis", "kafka"], default="redis")
         parser.add_argument("--workers", type=int, default=2, help="worker processes (%(default)s)")
         parser.add_argument("--runs", type=int, default=1, help="how often; the median is told at the end")
