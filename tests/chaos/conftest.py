@@ -1,13 +1,11 @@
 """A rig for each test: a database cloned from one with few partitions, a Redis prefix, a folder."""
 
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 import redis
 from django.conf import settings
