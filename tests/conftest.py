@@ -11,8 +11,9 @@ import pytest
 import redis
 
 from apps.quickstart.services import ServiceAddresses
+from tests import scratch
 
-pytest_plugins = ["tests.stack"]
+pytest_plugins = ["tests.stack", "tests.economy"]
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +70,7 @@ def data_dir() -> Iterator[Path]:
 
     Not tmp_path: pytest keeps that closed to other users, one of whom PostgreSQL becomes when root runs the tests.
     """
-    path = Path(tempfile.mkdtemp(prefix="chronoweb-test-data-"))
+    path = Path(tempfile.mkdtemp(prefix="chronoweb-test-data-", dir=scratch.folder()))
     path.chmod(0o711)
     yield path
     shutil.rmtree(path)

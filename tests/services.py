@@ -8,6 +8,7 @@ so that several runs can go side by side. A service that does not come up ends t
 
 import logging
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -24,12 +25,17 @@ from confluent_kafka.admin import AdminClient
 from apps.quickstart.kafka_broker import broker_program
 from apps.quickstart.services import EmbeddedServices
 from chronoweb.runtime.errors import ChronowebError
+from tests import scratch
 
 VARIABLES = ("DATABASE_URL", "REDIS_URL", "KAFKA_BOOTSTRAP_SERVERS")
-POSTGRES_SETTINGS = {"shared_buffers": "128MB", "fsync": "off"}
+POSTGRES_SETTINGS = {"shared_buffers": "128MB", "max_wal_size": "512MB", "fsync": "off"}
 """Databases are cloned and dropped by the dozen, which costs a checkpoint each; no test cuts this server's power."""
 
+RUN = "TEST_RUN"
+"""The variable that names this run, for all its processes: what one of them has made, the others find by it."""
+
 started_variables: set[str] = set()
+begun_runs: list[str] = []
 started_services: list[EmbeddedServices] = []
 disallowed: list[str] = []
 
@@ -37,7 +43,7 @@ disallowed: list[str] = []
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
     """A wrapper runs before every plain implementation, also before pytest-django's, which reads settings."""
-    root = Path(tempfile.mkdtemp(prefix="chronoweb-tests-"))
+    root = Path(tempfile.mkdtemp(prefix="chronoweb-tests-", dir=scratch.folder()))
     root.chmod(0o711)  # PostgreSQL passes through it as another user when root runs the tests
     early_config.add_cleanup(lambda: shutil.rmtree(root, ignore_errors=True))
     os.environ["CHRONOWEB_DATA_DIR"] = str(root)
@@ -46,6 +52,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     os.environ.setdefault("CHRONOWEB_WEB_DATABASE_CONNECTIONS", "0")
     os.environ.setdefault("SECRET_KEY", "of-the-test-suite-" + "0" * 40)
     os.environ.setdefault("SECRET_ENCRYPTION_KEYS", "b2YtdGhlLXRlc3Qtc3VpdGUtYW5kLW9mLW5vYm9keSE=")
+    if RUN not in os.environ:
+        os.environ[RUN] = secrets.token_hex(4)
+        begun_runs.append(os.environ[RUN])
     missing = [name for name in VARIABLES if not os.environ.get(name)]
     if missing:
         services = EmbeddedServices(root, kafka=True, postgres_settings=POSTGRES_SETTINGS)
@@ -64,8 +73,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def pytest_unconfigure() -> None:
     logging.getLogger("apps.quickstart").setLevel(logging.WARNING)  # below the summary, only trouble is news
+    if "DATABASE_URL" not in started_variables:
+        for run in begun_runs:
+            _drop_templates(run)
     for services in started_services:
         services.stop()
+
+
+def _drop_templates(run: str) -> None:
+    """What tests/stack.py has made for this run, on a server that may outlive it."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as admin:
+        names = admin.execute("SELECT datname FROM pg_database WHERE datname ~ %s", (f"^template_.*{run}",)).fetchall()
+        for (name,) in names:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def pytest_report_header() -> list[str]:

@@ -41,6 +41,8 @@ from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.health import Health
 from chronoweb.runtime.loop import Daemon, Result, Stop, run_until_signal
+from chronoweb.runtime.wakeup import preloader
+from tests.services import RUN
 from tests.waiting import eventually
 
 HANDLER = {"type": "python", "name": "demo.noop"}
@@ -55,16 +57,38 @@ EPOCH = 7
 @pytest.fixture(scope="session")
 def template_database(services: ServiceAddresses) -> Iterator[str]:
     """A migrated database with its partitions, for cloning: nobody connects to it."""
-    name = "template_" + secrets.token_hex(4)
+    yield migrated_once(services, "all_days")
+    feed.close()  # its thread would outlive the services
+
+
+def migrated_once(services: ServiceAddresses, kind: str, **environment: str) -> str:
+    """The name of a template that the first who asks for its kind has migrated, for all processes of the run."""
+    name = f"template_{kind}_{os.environ[RUN]}"
     with psycopg.connect(services.database_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        url = _url_of(services.database_url, name)
-        environment = {**os.environ, "DATABASE_URL": url, "DATABASE_DIRECT_URL": url}
-        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--verbosity=0"]
-        subprocess.run(command, env=environment, check=True)
-        yield name
-        feed.close()  # its thread would outlive the services
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        admin.execute("SELECT pg_advisory_lock(hashtext(%s))", (name,))
+        if not admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+            unready = f"{name}_unready"
+            admin.execute(f"DROP DATABASE IF EXISTS {unready}")
+            admin.execute(f"CREATE DATABASE {unready}")
+            url = _url_of(services.database_url, unready)
+            command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--verbosity=0"]
+            subprocess.run(
+                command, env={**os.environ, **environment, "DATABASE_URL": url, "DATABASE_DIRECT_URL": url}, check=True
+            )
+            admin.execute(f"ALTER DATABASE {unready} RENAME TO {name}")
+    return name
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    services: ServiceAddresses,
+    template_database: str,
+    django_test_environment: None,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[None]:
+    """pytest-django's, by a clone: Django's own connections are to a migrated database of this process."""
+    with cloned(services, template_database) as url, django_uses(url, django_db_blocker), django_db_blocker.block():
+        yield
 
 
 @contextmanager
@@ -101,6 +125,7 @@ def own_database(services: ServiceAddresses, template_database: str) -> Iterator
 def django_uses(url: str, blocker: DjangoDbBlocker) -> Iterator[None]:
     """Let Django's connections, in every thread, be to the database of `url`."""
     connections.close_all()
+    preloader.close()  # its thread has a connection like Django's
     known = connections["default"].settings_dict
     before = known["NAME"]
     known["NAME"] = urlsplit(url).path.lstrip("/")
@@ -109,6 +134,7 @@ def django_uses(url: str, blocker: DjangoDbBlocker) -> Iterator[None]:
             yield
             connections.close_all()
     finally:
+        preloader.close()
         known["NAME"] = before
 
 

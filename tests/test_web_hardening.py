@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.contrib.auth.hashers import PBKDF2PasswordHasher, identify_hasher, make_password, verify_password
+from django.test import Client, override_settings
 from pytest_django import Settings
 
 from apps.api import tasks
 from apps.console import views
 from apps.quickstart.services import ServiceAddresses
 from apps.tenants.models import Role
+from chronoweb import settings as django_settings
 from tests.console_ledger import make_person
 from tests.factories import document, make_api, make_tenant, problem
 
@@ -155,3 +157,14 @@ def test_viewers_see_no_keys_in_urls() -> None:
     assert "abc123" not in shown
     assert "user=ada&api_key=••••••" in shown
     assert made.json()["handler"]["url"] == url
+
+
+def test_passwords_are_hashed_as_django_recommends() -> None:
+    """The suite itself hashes with one round; by the settings such a hash counts as well, and is made anew."""
+    cheap = make_password("a long password")
+    with override_settings(PASSWORD_HASHERS=django_settings.PASSWORD_HASHERS):
+        strong = make_password("a long password")
+        rounds = identify_hasher(strong).decode(strong)["iterations"]
+        assert rounds == PBKDF2PasswordHasher.iterations >= 1_000_000
+        assert verify_password("a long password", cheap) == (True, True)
+    assert verify_password("another", strong)[0] is False

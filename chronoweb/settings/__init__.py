@@ -1,6 +1,7 @@
 """Django settings. Everything that differs between installations comes from the environment (see .env.example)."""
 
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -41,7 +42,8 @@ CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DEMO_ENDPOINTS = env.bool("DEMO_ENDPOINTS", default=False)
 
 INSTALLED_APPS = [
-    "daphne",
+    # It gives runserver its sockets. Every other process would import Twisted for nothing, which is half of its start.
+    *(["daphne"] if "runserver" in sys.argv[1:2] else []),
     "unfold",
     "django.contrib.admin",
     "django.contrib.auth",

@@ -1,13 +1,11 @@
 """A rig for each test: a database cloned from one with few partitions, a Redis prefix, a folder."""
 
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 import redis
 from django.conf import settings
@@ -16,7 +14,7 @@ from pytest_django import DjangoDbBlocker
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
 from apps.quickstart.services import ServiceAddresses
 from tests.chaos.rig import QUICK, Rig, rig_on
-from tests.stack import cloned, django_uses
+from tests.stack import cloned, django_uses, migrated_once
 
 
 def migrate(url: str) -> None:
@@ -27,16 +25,9 @@ def migrate(url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def small_template(services: ServiceAddresses) -> Iterator[str]:
-    """A migrated database with the partitions of four days: a clone takes a tenth of a second."""
-    name = "small_" + secrets.token_hex(4)
-    base, _, _ = services.database_url.rpartition("/")
-    url = f"{base}/{name}"
-    with psycopg.connect(services.database_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        migrate(url)
-        yield name
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def small_template(services: ServiceAddresses) -> str:
+    """A migrated database with the partitions of four days."""
+    return migrated_once(services, "four_days", **QUICK)
 
 
 @pytest.fixture
