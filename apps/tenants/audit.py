@@ -1,9 +1,10 @@
-"""The audit log's one way in."""
+"""The audit log's one way in. Where an act came from is noted by itself (whence.py)."""
 
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from apps.tenants import whence
 from apps.tenants.models import AuditEntry
 
 
@@ -37,6 +38,7 @@ def record_all(
     detail: dict[str, Any] | None = None,
 ) -> None:
     """The same act on several things: an entry for each, in one statement."""
+    from_where = whence.current()
     AuditEntry.objects.bulk_create(
         AuditEntry(
             tenant_id=tenant_id,
@@ -45,6 +47,8 @@ def record_all(
             target_type=target_type,
             target_id=str(target_id),
             detail=detail or {},
+            via=from_where.via,
+            address=from_where.address,
         )
         for target_id in target_ids
     )

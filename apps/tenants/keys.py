@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -16,6 +16,8 @@ from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped_get
 
 _MARK = "cw_"
+USE_IS_NOTED = timedelta(minutes=5)
+"""A key's last use is written no more often: most requests write nothing."""
 
 
 def issue(
@@ -95,7 +97,15 @@ def principal_of(text: str, *, now: datetime) -> Principal | None:
     key = ApiKey.objects.select_related("tenant").filter(live, key_hash=_hash(text)).first()
     if key is None:
         return None
+    _note_use(key, now)
     return Principal.in_tenant(key.tenant, role=Role(key.role), actor=f"key:{key.prefix}", scopes=frozenset(key.scopes))
+
+
+def _note_use(key: ApiKey, now: datetime) -> None:
+    if key.last_used_at is not None and now - key.last_used_at < USE_IS_NOTED:
+        return
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - USE_IS_NOTED)
+    ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
 
 
 def _hash(text: str) -> str:
