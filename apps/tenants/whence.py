@@ -16,7 +16,8 @@ class Whence(NamedTuple):
     address: str = ""
 
 
-_current: ContextVar[Whence] = ContextVar("whence", default=Whence())
+_NOWHERE = Whence()
+_current: ContextVar[Whence] = ContextVar("whence", default=_NOWHERE)
 
 
 def current() -> Whence:

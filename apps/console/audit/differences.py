@@ -52,13 +52,13 @@ class Differences:
         return [_line(one.line()) for one in differences(before, after)]
 
 
-def told(entry: AuditEntry, lines: Sequence[Line]) -> list[tuple[str, str]]:
-    """What else the entry says, name by name; what the lines say already is left out."""
+def told(entry: AuditEntry, lines: Sequence[Line], label: str) -> list[tuple[str, str]]:
+    """What else the entry says, name by name; what the lines or the object's label say already is left out."""
     said = {"before", "after", "fields", "changed", "role"} if lines else set()
     return [
         (str(name).replace("_", " "), _short(value))
         for name, value in entry.detail.items()
-        if name not in said and value not in (None, "", [], {})
+        if name not in said and value not in (None, "", [], {}, label)
     ]
 
 
@@ -88,5 +88,7 @@ def _line(text: str) -> Line:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = ", ".join(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}…"

@@ -59,7 +59,7 @@ def _entry(row: AuditEntry, target: Target, lines: list[Line], asked: Asked) -> 
         target=target,
         changes=lines[:MOST_LINES],
         left_out=max(0, len(lines) - MOST_LINES),
-        told=told(row, lines),
+        told=told(row, lines, target.label),
         whence=whence(row),
         by_actor=asked.query(actor=row.actor),
         by_action=asked.query(action=row.action),

@@ -18,7 +18,7 @@ _ABOUT = {
     "api_requests_per_minute": ("Asking", "requests to the REST API in the last minute", "requests"),
 }
 """Limit → title, what it counts, unit."""
-_HELPS = ("max_concurrent_workers", "executions_per_hour", "compute_minutes_per_month", "log_storage_gb")
+_HOLDING = ("max_concurrent_workers", "executions_per_hour", "compute_minutes_per_month", "log_storage_gb")
 """Limits that make executions wait once they are reached; the others slow down or refuse."""
 _WAITING = (Status.SCHEDULED, Status.PRELOADED)
 _NEARLY = 0.8
@@ -49,6 +49,11 @@ class Limit:
         return min(1000, round(self.share * 1000))
 
     @property
+    def used_words(self) -> str:
+        """`8,600`, `0.3`."""
+        return f"{0 if self.used is None else self.used:,.3f}".rstrip("0").rstrip(".")
+
+    @property
     def percent(self) -> str:
         return "under 1 %" if 0 < self.share < 0.01 else f"{self.share:.0%}".replace("%", " %")
 
@@ -59,7 +64,7 @@ class Limit:
     @property
     def holds(self) -> bool:
         """Whether executions wait because of it."""
-        return self.level == "over" and self.name in _HELPS
+        return self.level == "over" and self.name in _HOLDING
 
 
 @dataclass(frozen=True)
