@@ -26,10 +26,12 @@ class StrictPages(admin.ModelAdmin):
         given = [*request.GET.values(), *request.POST.getlist("_selected_action")]
         if any("\0" in value for value in given):
             raise SuspiciousOperation("a value contains a NUL character")
-        try:
-            return super().changelist_view(request, extra_context)
-        except ValidationError as error:
-            raise SuspiciousOperation("what was chosen has no such id") from error
+        for chosen in request.POST.getlist("_selected_action"):
+            try:
+                self.model._meta.pk.to_python(chosen)
+            except ValidationError as error:
+                raise SuspiciousOperation("what was chosen is no id") from error
+        return super().changelist_view(request, extra_context)
 
 
 class StrictAdmin(StrictPages, ModelAdmin):
