@@ -116,7 +116,7 @@ def test_a_keys_last_use_is_written_once_in_five_minutes(office: Office) -> None
 
 
 def test_a_wrong_key_says_which_field_and_what_is_legal(office: Office) -> None:
-    given = {"name": "a", "role": "viewer"}
+    given: dict[str, Any] = {"name": "a", "role": "viewer"}
     assert "1 to 100" in wrong(office.act("keys/make", 422, role="viewer", life="30"))["/name"]
     assert "tasks" in wrong(office.act("keys/make", 422, **given, scopes=["planets"]))["/scopes/0"]
     for day, words in (("2020-01-01", "in the past"), ("soon", "is no day"), ("9999-12-31", "is no day")):
@@ -265,7 +265,7 @@ def test_roles_and_tenants_are_walls() -> None:
 
 
 def test_a_click_is_heard_once_and_a_forged_one_never(office: Office) -> None:
-    given = {"name": "T", "store": "database", "value": VALUE, "key": "click"}
+    given: dict[str, Any] = {"name": "T", "store": "database", "value": VALUE, "key": "click"}
     office.act("secrets/make", **given)
     assert office.act("secrets/make", **given)["said"] == "done already"
     assert office.audited() == ["secret.create"]
@@ -275,6 +275,13 @@ def test_a_click_is_heard_once_and_a_forged_one_never(office: Office) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(office.person)
     assert strict.post(office.url("secrets/make"), {**given, "key": "x", "name": "V"}).status_code == 403
+
+
+def test_fields_that_are_none_are_refused(office: Office) -> None:
+    told = wrong(office.act("secrets/make", 422, name="T", store="database", value=VALUE, sealed="x"))
+    assert told["/sealed"].startswith("is no field here; legal: key_of_vault, name")
+    office.act("members/add", 422, username=["a", "b"], role="viewer")
+    assert office.audited() == []
 
 
 def test_hostile_text_is_text(office: Office) -> None:

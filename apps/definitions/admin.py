@@ -71,7 +71,7 @@ class StandingAdmin(StrictAdmin):
 
     @admin.display(description="console")
     def console(self, row: Task | Dag) -> str:
-        return console_link(self.route, slug=row.tenant.slug, **{f"{self.route}_id": row.pk})
+        return console_link(self.route, slug=row.tenant.slug, **{f"{self.route}_id": str(row.pk)})
 
 
 @admin.register(Task)

@@ -54,7 +54,7 @@ class Targets:
                 wanted[entry.target_type].add(identity)
         for kind, rows in (("task", Task.objects.all()), ("dag", Dag.objects.all())):
             if wanted[kind]:
-                found = scoped(rows, principal).filter(id__in=wanted[kind])  # type: ignore[type-var]
+                found = scoped(rows, principal).filter(id__in=wanted[kind])
                 self._names |= dict(found.values_list("id", "name"))
 
     def of(self, entry: AuditEntry) -> Target:

@@ -115,7 +115,7 @@ def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: st
     """run (with parameters), pause (with a note), resume."""
     if act == "run":
         dag = selectors.dag(principal, dag_id)
-        _refuse_unknown(request, parameters.fields_of(dag))
+        refuse_unknown(request, parameters.fields_of(dag))
         given = parameters.values_of(dag, request.POST)
         run = trigger_dag(principal=principal, dag_id=dag_id, parameters=given)
         address = reverse("console:run", kwargs={"slug": principal.tenant_slug, "run_id": run})
@@ -137,7 +137,7 @@ def _one_of(act: str, known: Mapping[str, Callable[[], object]]) -> None:
 
 def _note(request: HttpRequest) -> str:
     """The one field of every form but a run's."""
-    _refuse_unknown(request, {"note"})
+    refuse_unknown(request, {"note"})
     note = request.POST.get("note", "").strip()
     if "\0" in note:
         raise InvalidInput("/note", None, "has a NUL character", "a text without it")
@@ -146,8 +146,8 @@ def _note(request: HttpRequest) -> str:
     return note
 
 
-def _refuse_unknown(request: HttpRequest, known: Collection[str]) -> None:
-    """As the API does. Raises InvalidInputs."""
+def refuse_unknown(request: HttpRequest, known: Collection[str], several: Collection[str] = ()) -> None:
+    """As the API does. several: what may come more than once. Raises InvalidInputs."""
     legal = ", ".join(sorted(known))
     names = [*request.POST, *request.FILES]
     wrong = [
@@ -155,7 +155,7 @@ def _refuse_unknown(request: HttpRequest, known: Collection[str]) -> None:
         for n in names
         if n not in {*known, *_OF_EVERY_FORM}
     ]
-    twice = [n for n, values in request.POST.lists() if len(values) > 1]
+    twice = [n for n, values in request.POST.lists() if len(values) > 1 and n not in several]
     wrong += [InvalidInput(f"/{escape(n)}", None, "is given twice", "one value") for n in twice]
     if wrong:
         raise InvalidInputs(wrong)

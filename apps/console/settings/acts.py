@@ -17,16 +17,18 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import NotFound
 
 Told = dict[str, Any]
+_SECRET = ("store", "value", "variable", "path", "key_of_vault")
+_CHANNEL = ("kind", "url", "to", "routing_key", "severity")
 
 
-@acted(Role.OWNER)
+@acted(Role.OWNER, "username", "role")
 def add_member(request: HttpRequest, principal: Principal) -> Told:
     role = members.read_role(forms.text(request.POST, "role"))
     made = members.add(principal=principal, username=forms.text(request.POST, "username"), role=role)
     return {"said": f"{made.user.get_username()} is a member", "reload": True}
 
 
-@acted(Role.OWNER)
+@acted(Role.OWNER, "role")
 def member_act(request: HttpRequest, principal: Principal, *, username: str, act: str) -> Told:
     """role, remove."""
     if act == "role":
@@ -38,7 +40,7 @@ def member_act(request: HttpRequest, principal: Principal, *, username: str, act
     return {"said": f"{username} is no member any more", "reload": True}
 
 
-@acted(Role.OWNER)
+@acted(Role.OWNER, "name", "role", "life", "expires_at", several=("scopes",))
 def make_key(request: HttpRequest, principal: Principal) -> Told:
     """The key's text is in this answer and nowhere else."""
     now = SYSTEM_CLOCK.now()
@@ -62,14 +64,14 @@ def key_act(request: HttpRequest, principal: Principal, *, key_id: UUID, act: st
     return {"said": "revoked", "reload": True}
 
 
-@acted(Role.OPERATOR)
+@acted(Role.OPERATOR, "name", *_SECRET)
 def make_secret(request: HttpRequest, principal: Principal) -> Told:
     name = forms.text(request.POST, "name")
     secret_store.create(principal=principal, name=name, given=forms.secret(request.POST))
     return {"said": f"{name} is kept", "reload": True}
 
 
-@acted(Role.OPERATOR)
+@acted(Role.OPERATOR, *_SECRET)
 def secret_act(request: HttpRequest, principal: Principal, *, name: str, act: str) -> Told:
     """replace, delete (refused while something refers to it)."""
     if act == "replace":
@@ -80,7 +82,7 @@ def secret_act(request: HttpRequest, principal: Principal, *, name: str, act: st
     return {"said": f"{name} is forgotten", "reload": True}
 
 
-@acted(Role.OPERATOR)
+@acted(Role.OPERATOR, "name", *_CHANNEL)
 def make_channel(request: HttpRequest, principal: Principal) -> Told:
     kind = forms.text(request.POST, "kind")
     given = forms.channel(request.POST, kind)
@@ -88,7 +90,7 @@ def make_channel(request: HttpRequest, principal: Principal) -> Told:
     return {"said": f"{made.uri} is made", "reload": True}
 
 
-@acted(Role.OPERATOR)
+@acted(Role.OPERATOR, *_CHANNEL)
 def channel_act(request: HttpRequest, principal: Principal, *, channel_id: UUID, act: str) -> Told:
     """replace (secret parts left empty stay), delete (refused while something names it)."""
     if act == "replace":

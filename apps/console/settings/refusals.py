@@ -9,7 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
-from apps.console.dags.acts import posted_by
+from apps.console.dags.acts import posted_by, refuse_unknown
 from apps.console.tasks.acts import is_used, key_of
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
@@ -20,14 +20,20 @@ _VALUE_CHARACTERS = 80
 AGAIN = {"said": "done already", "reload": True}
 
 
-def acted(needed: Role) -> Callable[[Act], Callable[..., HttpResponseBase]]:
-    """For those with this role. The act answers what the page is told; its audit entry is in the same transaction."""
+def acted(
+    needed: Role, *fields: str, several: tuple[str, ...] = ()
+) -> Callable[[Act], Callable[..., HttpResponseBase]]:
+    """For those with this role. The act answers what the page is told; its audit entry is in the same transaction.
+
+    fields: what its form may hold. several: those of them that may come more than once.
+    """
 
     def decorate(act: Act) -> Callable[..., HttpResponseBase]:
         @posted_by(needed)
         @wraps(act)
         def view(request: HttpRequest, principal: Principal, **arguments: Any) -> JsonResponse:
             try:
+                refuse_unknown(request, {*fields, *several, "note"}, several)
                 with transaction.atomic():
                     key = key_of(request.POST)
                     if key is not None and is_used(principal, request.path, key):

@@ -68,7 +68,7 @@ class DagRunAdmin(DailyAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> DagRun | None:
         identity = uuid_of(object_id)
         due = None if identity is None else ids.scheduled_at(identity)
-        if due is None:
+        if identity is None or due is None:
             return None
         return DagRun.objects.filter(id=identity, scheduled_at=due).select_related("tenant").first()
 
