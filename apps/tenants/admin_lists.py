@@ -11,7 +11,7 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
-from unfold.paginator import InfinitePaginator
+from unfold import paginator
 
 from apps.tenants.models import Tenant
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -21,8 +21,11 @@ MOST_TENANTS = 50
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 
 
-class EstimatingPaginator(InfinitePaginator):
-    """Goes on until a page is empty; says how many rows the planner expects, which reads none of them."""
+class InfinitePaginator(paginator.InfinitePaginator):
+    """Goes on until a page is empty; says how many rows the planner expects, which reads none of them.
+
+    The theme knows paginators without a count by this name, and shows none.
+    """
 
     template_name = "admin/pages_and_estimate.html"
 

@@ -7,7 +7,7 @@ from django.core.exceptions import SuspiciousOperation, ValidationError
 from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 
-from apps.tenants.admin_lists import EstimatingPaginator, WhenFilter
+from apps.tenants.admin_lists import InfinitePaginator, WhenFilter
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 
@@ -37,7 +37,7 @@ class StrictPages(admin.ModelAdmin):
 class StrictAdmin(StrictPages, ModelAdmin):
     """The same in the admin's theme. Pages go on until one is empty: a COUNT over the ledger costs seconds."""
 
-    paginator = EstimatingPaginator
+    paginator = InfinitePaginator
     show_full_result_count = False
     list_per_page = 50
     list_max_show_all = 0

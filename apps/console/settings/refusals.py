@@ -58,7 +58,7 @@ def told(error: InvalidInput | InvalidInputs) -> list[dict[str, str]]:
 
 
 def _words(error: InvalidInput) -> str:
-    value = "" if error.value is None else f"“{str(error.value)[:_VALUE_CHARACTERS]}” "
+    value = "" if error.value in (None, "") else f"“{str(error.value)[:_VALUE_CHARACTERS]}” "
     if error.legal is None:
         return f"{value}{error.problem}"
     legal = error.legal if isinstance(error.legal, str) else ", ".join(map(str, error.legal))
