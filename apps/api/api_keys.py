@@ -15,16 +15,13 @@ from apps.api.lists import ListView
 from apps.api.openapi.declare import declared, documented
 from apps.api.pagination import Ordering
 from apps.api.representations import moment
-from apps.api.scopes import read_scopes
 from apps.definitions.schedule_input import Reader
 from apps.tenants import keys
+from apps.tenants.key_input import read_name, read_scopes, refuse_past
 from apps.tenants.members import read_role
 from apps.tenants.models import ApiKey, Role
 from apps.tenants.scope import scoped, scoped_get
 from chronoweb.runtime.clock import SYSTEM_CLOCK
-from chronoweb.runtime.errors import InvalidInput
-
-NAME_CHARACTERS = 100
 
 
 class OwnersView(ApiView):
@@ -56,7 +53,7 @@ class ApiKeys(OwnersView, ListView):
         who = principal(request)
         made = keys.make_over_rest(
             principal=who,
-            name=_name(body.get("name")),
+            name=read_name(body.get("name")),
             role=read_role(body.get("role", Role.OPERATOR.value)),
             expires_at=_expiry(body),
             scopes=read_scopes(body.get("scopes"), who),
@@ -77,19 +74,12 @@ class OneApiKey(OwnersView):
         return Response(status=204)
 
 
-def _name(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > NAME_CHARACTERS or not value.isprintable():
-        raise InvalidInput("/name", value, "is no name", f"1 to {NAME_CHARACTERS} printable characters")
-    return value.strip()
-
-
 def _expiry(body: dict[str, Any]) -> datetime | None:
     reader = Reader(body)
     found = reader.moment("expires_at", "UTC", last_pass=False)
     if reader.errors:
         raise reader.errors[0]
-    if found is not None and found <= SYSTEM_CLOCK.now():
-        raise InvalidInput("/expires_at", body["expires_at"], "is in the past", "a time to come, or null for never")
+    refuse_past(found, given=body.get("expires_at"), now=SYSTEM_CLOCK.now())
     return found
 
 
@@ -104,4 +94,5 @@ def _shown(row: ApiKey) -> dict[str, Any]:
         "created_by": row.created_by or None,
         "expires_at": moment(row.expires_at),
         "revoked_at": moment(row.revoked_at),
+        "last_used_at": moment(row.last_used_at),
     }

@@ -51,4 +51,6 @@ def _shown(row: AuditEntry) -> dict[str, Any]:
         "target_type": row.target_type,
         "target_id": row.target_id,
         "detail": row.detail,
+        "via": row.via,
+        "address": row.address,
     }

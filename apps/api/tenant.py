@@ -1,9 +1,7 @@
 """/api/v1/tenants/me: the tenant that asks, its limits, and how much of them is used."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection as django_connection
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -11,13 +9,8 @@ from apps.api.authentication import principal
 from apps.api.base import ApiView
 from apps.api.openapi.declare import documented
 from apps.api.representations import moment
-from apps.executions import usage
-from apps.executions.models import Outstanding
-from apps.tenants.limits import name_of
+from apps.executions import tenant_use, usage
 from apps.tenants.models import LIMITS, Tenant
-from apps.tenants.principal import Principal
-from chronoweb.runtime import postgres
-from chronoweb.runtime.rate_limit import limiter
 
 
 class OwnTenant(ApiView):
@@ -25,7 +18,7 @@ class OwnTenant(ApiView):
     def get(self, request: Request) -> Response:
         who = principal(request)
         row = Tenant.objects.get(id=who.tenant_id)
-        quotas = usage.quotas_of(postgres.raw(django_connection), [row.id])
+        quotas = tenant_use.quotas(who)
         return Response(
             {
                 "id": str(row.id),
@@ -37,7 +30,7 @@ class OwnTenant(ApiView):
                 "created_at": moment(row.created_at),
                 "role": who.role.value,
                 "limits": {name: getattr(row, name) for name in LIMITS},
-                "use": _use(who, quotas),
+                "use": tenant_use.use(who, quotas),
                 "used_up": [_used_up(quota) for quota in quotas if quota.is_over],
             }
         )
@@ -50,16 +43,4 @@ def _used_up(quota: usage.Quota) -> dict[str, Any]:
         "window_start": None if quota.until is None else moment(quota.since),
         "window_end": moment(quota.until),
         "told_at": moment(quota.told_at),
-    }
-
-
-def _use(who: Principal, quotas: Sequence[usage.Quota]) -> dict[str, Any]:
-    """By the names of the limits; null where it is not counted, or Redis is away."""
-    taken = None
-    if who.api_requests_per_minute is not None:
-        taken = limiter().take(name_of(who), who.api_requests_per_minute, count=0)
-    return dict.fromkeys(LIMITS) | {
-        "api_requests_per_minute": None if taken is None else taken.used,
-        "max_concurrent_workers": Outstanding.objects.filter(tenant_id=who.tenant_id).count(),
-        **{quota.use.quota: quota.use.shown(quota.used) for quota in quotas},
     }

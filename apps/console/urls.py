@@ -4,6 +4,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
 from apps.console import views
+from apps.console.audit import views as audit
 from apps.console.dags import acts
 from apps.console.dags import views as dags
 from apps.console.executions import acts as execution_acts
@@ -12,6 +13,8 @@ from apps.console.letters import acts as letter_acts
 from apps.console.letters import views as letters
 from apps.console.overview import views as overview
 from apps.console.scheduler import views as scheduler
+from apps.console.settings import acts as settings_acts
+from apps.console.settings import views as settings
 from apps.console.tasks import acts as task_acts
 from apps.console.tasks import saving
 from apps.console.tasks import views as tasks
@@ -70,6 +73,23 @@ urlpatterns = [
     path("t/<slug:slug>/runs/<uuid:run_id>/act/<slug:act>", acts.run_act, name="run_act"),
     path("t/<slug:slug>/runs/<uuid:run_id>/nodes/<str:node_id>/", dags.run_node, name="run_node"),
     path("t/<slug:slug>/runs/<uuid:run_id>/nodes/<str:node_id>/act/<slug:act>", acts.node_act, name="node_act"),
+    path("t/<slug:slug>/audit/", audit.audit, name="audit"),
+    path("t/<slug:slug>/audit/download", audit.audit_download, name="audit_download"),
+    path("t/<slug:slug>/settings/", settings.tenant, name="settings"),
+    path("t/<slug:slug>/settings/members", settings.members, name="settings_members"),
+    path("t/<slug:slug>/settings/members/add", settings_acts.add_member, name="member_add"),
+    path("t/<slug:slug>/settings/members/<str:username>/<slug:act>", settings_acts.member_act, name="member_act"),
+    path("t/<slug:slug>/settings/keys", settings.keys, name="settings_keys"),
+    path("t/<slug:slug>/settings/keys/make", settings_acts.make_key, name="key_make"),
+    path("t/<slug:slug>/settings/keys/<uuid:key_id>/<slug:act>", settings_acts.key_act, name="key_act"),
+    path("t/<slug:slug>/settings/secrets", settings.secrets, name="settings_secrets"),
+    path("t/<slug:slug>/settings/secrets/make", settings_acts.make_secret, name="secret_make"),
+    path("t/<slug:slug>/settings/secrets/<str:name>/<slug:act>", settings_acts.secret_act, name="secret_act"),
+    path("t/<slug:slug>/settings/channels", settings.channels, name="settings_channels"),
+    path("t/<slug:slug>/settings/channels/make", settings_acts.make_channel, name="channel_make"),
+    path("t/<slug:slug>/settings/channels/<uuid:channel_id>/<slug:act>", settings_acts.channel_act, name="channel_act"),
+    path("t/<slug:slug>/settings/limits", settings.limits_page, name="settings_limits"),
+    path("t/<slug:slug>/settings/circuits/<int:circuit_id>/<slug:act>", settings_acts.circuit_act, name="circuit_act"),
     path("login/", throttled(_login), name="login"),
     path("login/<str:token>", views.login_by_link, name="login_by_link"),
     path("logout/", LogoutView.as_view(), name="logout"),

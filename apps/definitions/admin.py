@@ -1,4 +1,4 @@
-"""Admin: tasks to look at, pause and resume. They are edited where the rules of an edit are: in the API.
+"""Admin: tasks to look at, pause, resume and run. They are edited where the rules of an edit are: in the API.
 
 DAGs have an admin of their own (dags/admin.py), whose form is their document.
 """
@@ -7,17 +7,16 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from apps.definitions import services
 from apps.definitions.models import Dag, Task
-from apps.tenants.admin import actor
-from apps.tenants.models import Role
+from apps.tenants.admin_acts import each
+from apps.tenants.admin_lists import TenantFilter, console_link
 from apps.tenants.principal import Principal
 from apps.tenants.read_only_admin import StrictAdmin
-from chronoweb.runtime.errors import ChronowebError
 
 
 class StandingFilter(admin.SimpleListFilter):
@@ -41,12 +40,13 @@ class StandingAdmin(StrictAdmin):
 
     list_select_related = ("tenant",)
     search_fields = ("name", "description")
-    show_full_result_count = False
-    list_per_page = 50
-    actions = ("pause", "resume")
+    actions = ("pause", "resume", "run_now")
     pause_one: Callable[[Principal, Any], Any]
     resume_one: Callable[[Principal, Any], Any]
+    run_one: Callable[[Principal, Any], Any]
     change_permission = ""
+    route = ""
+    """Of its page in the console."""
 
     def has_standing_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(self.change_permission)
@@ -59,33 +59,30 @@ class StandingAdmin(StrictAdmin):
 
     @admin.action(description="Pause", permissions=["standing"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        self._each(request, queryset, "paused", self.pause_one)
+        each(self, request, queryset, "paused", self.pause_one)
 
     @admin.action(description="Resume", permissions=["standing"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        self._each(request, queryset, "resumed", self.resume_one)
+        each(self, request, queryset, "resumed", self.resume_one)
 
-    def _each(self, request: HttpRequest, rows: QuerySet[Any], done: str, act: Callable[[Principal, Any], Any]) -> None:
-        """Through the service that the API uses, one transaction a row; what cannot be done is said by name."""
-        count = 0
-        for row in rows.select_related("tenant"):
-            principal = Principal(
-                tenant_id=row.tenant.id, tenant_slug=row.tenant.slug, role=Role.OWNER, actor=actor(request)
-            )
-            try:
-                act(principal, row)
-                count += 1
-            except ChronowebError as error:
-                self.message_user(request, f"{row.name} is not {done}: {error}", messages.ERROR)
-        self.message_user(request, f"{count} {done}.")
+    @admin.action(description="Run now", permissions=["standing"])
+    def run_now(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        each(self, request, queryset, "started", self.run_one)
+
+    @admin.display(description="console")
+    def console(self, row: Task | Dag) -> str:
+        return console_link(self.route, slug=row.tenant.slug, **{f"{self.route}_id": str(row.pk)})
 
 
 @admin.register(Task)
 class TaskAdmin(StandingAdmin):
-    list_display = ("name", "tenant", "schedule_words", "priority", "next_fire_at", "paused_at", "version")
-    list_filter = (StandingFilter, "overlap_policy", "tenant")
+    list_display = ("name", "tenant", "schedule_words", "priority", "next_fire_at", "paused_at", "version", "console")
+    list_filter = (StandingFilter, "overlap_policy", TenantFilter)
+    readonly_fields = ("console",)
+    route = "task"
     pause_one = staticmethod(lambda principal, task: services.pause_task(principal=principal, task_id=task.id))
     resume_one = staticmethod(lambda principal, task: services.resume_task(principal=principal, task_id=task.id))
+    run_one = staticmethod(lambda principal, task: services.trigger(principal=principal, task_id=task.id))
     change_permission = "definitions.change_task"
 
     def has_add_permission(self, request: HttpRequest) -> bool:

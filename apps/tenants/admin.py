@@ -1,6 +1,7 @@
 """Admin: people, tenants, memberships, API keys, and what was done."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -14,17 +15,14 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.tenants import audit, keys
-from apps.tenants.models import ApiKey, AuditEntry, Membership, NotificationChannel, Role, Secret, Tenant
-from apps.tenants.read_only_admin import ReadOnlyAdmin, StrictAdmin, StrictPages
+from apps.tenants.admin_acts import actor
+from apps.tenants.admin_lists import TenantFilter, WhenFilter, console_link
+from apps.tenants.models import ApiKey, AuditEntry, Membership, NotificationChannel, Role, Secret, SignIn, Tenant
+from apps.tenants.read_only_admin import DailyAdmin, ReadOnlyAdmin, StrictAdmin, StrictPages
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
-
-
-def actor(request: HttpRequest) -> str:
-    """How the audit log names who uses the admin."""
-    return f"user:{request.user.get_username()}"
 
 
 @admin.register(User)
@@ -44,7 +42,12 @@ class AuditedAdmin(StrictAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        self._record(request, obj, "change" if change else "create", fields=sorted(form.changed_data))
+        fields = sorted(form.changed_data)
+        detail: dict[str, Any] = {"fields": fields}
+        if change:
+            detail["before"] = {name: _plain(form.initial.get(name)) for name in fields}
+            detail["after"] = {name: _plain(form.cleaned_data.get(name)) for name in fields}
+        self._record(request, obj, "change" if change else "create", **detail)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self._record(request, obj, "delete")
@@ -68,12 +71,34 @@ class AuditedAdmin(StrictAdmin):
         )
 
 
+def _plain(value: Any) -> Any:
+    """As JSON has it: a person or a tenant by its name."""
+    return value if isinstance(value, int | str | None) else str(value)
+
+
 @admin.register(Tenant)
 class TenantAdmin(AuditedAdmin):
-    list_display = ("slug", "name", "tier", "weight", "max_concurrent_workers", "rate_limit_rps", "created_at")
+    list_display = (
+        "slug",
+        "name",
+        "tier",
+        "weight",
+        "max_concurrent_workers",
+        "rate_limit_rps",
+        "created_at",
+        "console",
+    )
     list_filter = ("tier",)
     search_fields = ("slug", "name")
-    readonly_fields = ("created_at",)
+    readonly_fields = ("created_at", "console")
+
+    @admin.display(description="console")
+    def console(self, tenant: Tenant) -> str:
+        if tenant._state.adding:
+            return ""
+        shown = (("overview", "overview"), ("settings_limits", "limits and use"), ("audit", "audit log"))
+        links = [console_link(route, words, slug=tenant.slug) for route, words in shown]
+        return format_html("{} · {} · {}", *links)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """A tenant with history stays: its rows would lose their owner."""
@@ -83,7 +108,7 @@ class TenantAdmin(AuditedAdmin):
 @admin.register(Membership)
 class MembershipAdmin(AuditedAdmin):
     list_display = ("user", "tenant", "role", "created_at")
-    list_filter = ("role",)
+    list_filter = ("role", TenantFilter)
     list_select_related = ("user", "tenant")
     search_fields = ("user__username", "tenant__slug")
     autocomplete_fields = ("user", "tenant")
@@ -93,8 +118,8 @@ class MembershipAdmin(AuditedAdmin):
 class ApiKeyAdmin(StrictAdmin):
     """Keys are made and revoked, never changed or deleted: the log names them."""
 
-    list_display = ("name", "prefix", "tenant", "role", "created_at", "expires_at", "revoked_at")
-    list_filter = ("role",)
+    list_display = ("name", "prefix", "tenant", "role", "created_at", "expires_at", "last_used_at", "revoked_at")
+    list_filter = ("role", TenantFilter)
     list_select_related = ("tenant",)
     search_fields = ("name", "prefix", "tenant__slug")
     autocomplete_fields = ("tenant",)
@@ -102,7 +127,11 @@ class ApiKeyAdmin(StrictAdmin):
     actions = ("revoke",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.fields if obj is None else (*self.fields, "prefix", "created_at", "revoked_at")
+        return (
+            self.fields
+            if obj is None
+            else (*self.fields, "prefix", "created_at", "created_by", "last_used_at", "revoked_at")
+        )
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -153,7 +182,7 @@ class SecretAdmin(ReadOnlyAdmin):
     """Names, and where values are kept. They are written over REST, by those whose they are."""
 
     list_display = ("name", "tenant", "store", "updated_at", "updated_by")
-    list_filter = ("store", "tenant")
+    list_filter = ("store", TenantFilter)
     list_select_related = ("tenant",)
     fields = ("tenant", "name", "store", "place", "created_at", "created_by", "updated_at", "updated_by")
 
@@ -166,16 +195,33 @@ class NotificationChannelAdmin(ReadOnlyAdmin):
     """What may be shown of them. They are written over REST, by those whose they are."""
 
     list_display = ("uri", "tenant", "updated_at", "updated_by")
-    list_filter = ("kind", "tenant")
+    list_filter = ("kind", TenantFilter)
     list_select_related = ("tenant",)
     fields = ("tenant", "kind", "name", "config", "created_at", "created_by", "updated_at", "updated_by")
 
 
+@admin.register(SignIn)
+class SignInAdmin(ReadOnlyAdmin):
+    """Who has tokens. They end by the API, or when the membership or the password does."""
+
+    list_display = ("user", "tenant", "created_at", "expires_at", "revoked_at")
+    list_filter = (TenantFilter,)
+    list_select_related = ("user", "tenant")
+    ordering = ("-id",)
+    fields = ("user", "tenant", "created_at", "expires_at", "revoked_at")
+
+
+class AtFilter(WhenFilter):
+    field = "at"
+
+
 @admin.register(AuditEntry)
-class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ("at", "tenant", "actor", "action", "target_type", "target_id")
-    list_filter = ("tenant",)
+class AuditEntryAdmin(DailyAdmin):
+    when = AtFilter
+    list_display = ("at", "tenant", "actor", "action", "target_type", "target_id", "via", "address", "console")
+    list_filter = (AtFilter, TenantFilter)
     list_select_related = ("tenant",)
+    readonly_fields = ("console",)
     search_fields = ("actor", "target_id")
     search_help_text = "an actor or a target's id, as a whole"
 
@@ -183,3 +229,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         if not search_term:
             return queryset, False
         return queryset.filter(actor=search_term) | queryset.filter(target_id=search_term), False
+
+    @admin.display(description="console")
+    def console(self, entry: AuditEntry) -> str:
+        if entry.tenant is None:
+            return "–"
+        query = urlencode({"target_type": entry.target_type, "target_id": entry.target_id})
+        return console_link("audit", "its history", slug=entry.tenant.slug, query=f"?{query}")

@@ -3,12 +3,13 @@
 import hashlib
 import secrets
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection as django_connection
 from django.db import transaction
+from django.db.models import Q
 
 from apps.tenants import audit
 from apps.tenants.models import ApiKey, Role, Tenant, Tier
@@ -17,6 +18,8 @@ from apps.tenants.scope import scoped_get
 from chronoweb.runtime import postgres
 
 _MARK = "cw_"
+USE_IS_NOTED = timedelta(minutes=5)
+"""A key's last use is written no more often: most requests write nothing."""
 
 
 def issue(
@@ -89,7 +92,7 @@ def looks_like_key(text: str) -> bool:
 
 
 _PRINCIPAL = """
-SELECT k.role, k.prefix, k.scopes, t.id, t.slug, t.tier, t.api_requests_per_minute, t.home_region
+SELECT k.id, k.last_used_at, k.role, k.prefix, k.scopes, t.id, t.slug, t.tier, t.api_requests_per_minute, t.home_region
 FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
 WHERE k.key_hash = %s AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > %s)
 """
@@ -103,7 +106,9 @@ def principal_of(text: str, *, now: datetime) -> Principal | None:
     found = postgres.reads(django_connection).read(_PRINCIPAL, (_hash(text), now))
     if not found:
         return None
-    role, prefix, scopes, tenant_id, slug, tier, requests_per_minute, home_region = found[0]
+    key_id, last_used_at, role, prefix, scopes, tenant_id, slug, tier, requests_per_minute, home_region = found[0]
+    if last_used_at is None or now - last_used_at >= USE_IS_NOTED:
+        _note_use(key_id, now)
     return Principal(
         tenant_id=tenant_id,
         tenant_slug=slug,
@@ -114,6 +119,11 @@ def principal_of(text: str, *, now: datetime) -> Principal | None:
         api_requests_per_minute=requests_per_minute,
         home_region=home_region,
     )
+
+
+def _note_use(key_id: UUID, now: datetime) -> None:
+    stale = Q(last_used_at=None) | Q(last_used_at__lte=now - USE_IS_NOTED)
+    ApiKey.objects.filter(stale, pk=key_id).update(last_used_at=now)
 
 
 def _hash(text: str) -> str:

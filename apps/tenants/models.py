@@ -145,6 +145,9 @@ class ApiKey(models.Model):
     created_by = models.CharField(max_length=200, default="", blank=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True, help_text="UTC; empty: never")
     revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="to five minutes; empty: never"
+    )
 
     class Meta:
         db_table = "api_keys"
@@ -265,12 +268,22 @@ class AuditEntry(models.Model):
     target_type = models.CharField(max_length=63)
     target_id = models.CharField(max_length=63)
     detail = models.JSONField(default=dict)
+    via = models.CharField(
+        max_length=16, default="", db_default="", help_text="console, api or admin; empty: a daemon, or a command"
+    )
+    address = models.CharField(max_length=64, default="", db_default="", help_text="whom the request came from")
 
     class Meta:
         db_table = "audit_log"
         ordering = ["-id"]
         verbose_name_plural = "audit entries"
-        indexes = [models.Index(fields=["tenant", "-id"], name="audit_log_of_tenant")]
+        indexes = [
+            models.Index(fields=["tenant", "-id"], name="audit_log_of_tenant"),
+            models.Index(fields=["tenant", "at"], name="audit_log_by_time"),
+            models.Index(fields=["tenant", "actor", "-id"], name="audit_log_by_actor"),
+            models.Index(fields=["tenant", "action", "-id"], name="audit_log_by_action"),
+            models.Index(fields=["tenant", "target_type", "target_id", "-id"], name="audit_log_by_target"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.actor} {self.action} {self.target_type} {self.target_id}"

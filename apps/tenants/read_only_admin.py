@@ -1,12 +1,14 @@
 """What the admin's pages have in common: no id brings them down; those of run data show, never write, never count."""
 
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from django.contrib import admin
-from django.core.exceptions import SuspiciousOperation
+from django.core.exceptions import SuspiciousOperation, ValidationError
 from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
-from unfold.paginator import InfinitePaginator
+
+from apps.tenants.admin_lists import InfinitePaginator, WhenFilter
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 
 class StrictPages(admin.ModelAdmin):
@@ -24,20 +26,26 @@ class StrictPages(admin.ModelAdmin):
         given = [*request.GET.values(), *request.POST.getlist("_selected_action")]
         if any("\0" in value for value in given):
             raise SuspiciousOperation("a value contains a NUL character")
+        for chosen in request.POST.getlist("_selected_action"):
+            try:
+                self.model._meta.pk.to_python(chosen)
+            except ValidationError as error:
+                raise SuspiciousOperation("what was chosen is no id") from error
         return super().changelist_view(request, extra_context)
 
 
 class StrictAdmin(StrictPages, ModelAdmin):
-    """The same in the admin's theme."""
-
-
-class ReadOnlyAdmin(StrictAdmin):
-    """Rows to look at. Pages go on until one is empty: a COUNT over the ledger costs seconds."""
+    """The same in the admin's theme. Pages go on until one is empty: a COUNT over the ledger costs seconds."""
 
     paginator = InfinitePaginator
     show_full_result_count = False
     list_per_page = 50
     list_max_show_all = 0
+    actions_selection_counter = False
+
+
+class ReadOnlyAdmin(StrictAdmin):
+    """Rows to look at; what may be done to them are acts."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -47,3 +55,14 @@ class ReadOnlyAdmin(StrictAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class DailyAdmin(ReadOnlyAdmin):
+    """Rows by time: above the list stand the last days, and the hours of the day that is chosen."""
+
+    when: ClassVar[type[WhenFilter]]
+    list_before_template = "admin/days.html"
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        days = self.when.links(request.GET, SYSTEM_CLOCK.now())
+        return super().changelist_view(request, {**(extra_context or {}), "days": days})

@@ -57,11 +57,12 @@ def update(*, principal: Principal, tenant_id: UUID, data: Mapping[str, Any]) ->
     if found is None:
         raise NotFound(f"no tenant with id {tenant_id}")
     values = _read(data, CHANGEABLE, new=False)
+    before = {name: getattr(found, name) for name in sorted(values)}
     for name, value in values.items():
         setattr(found, name, value)
     if values:
         found.save(update_fields=[*values, "changed_at"])
-        _record(principal, found, "change", sorted(values))
+        _record(principal, found, "change", sorted(values), before=before, after={n: values[n] for n in before})
     return found
 
 
@@ -102,12 +103,12 @@ def _problem(name: str, value: Any) -> tuple[str, Any] | None:
     return None
 
 
-def _record(principal: Principal, row: Tenant, act: str, fields: list[str]) -> None:
+def _record(principal: Principal, row: Tenant, act: str, fields: list[str], **detail: Any) -> None:
     audit.record(
         tenant_id=row.id,
         actor=principal.actor,
         action=f"tenant.{act}",
         target_type="tenant",
         target_id=row.id,
-        detail={"fields": fields},
+        detail={"fields": fields, **detail},
     )

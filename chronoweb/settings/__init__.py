@@ -6,10 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import environ
-from django.templatetags.static import static
 
 from chronoweb.runtime import addresses
 from chronoweb.runtime import config as chronoweb_config
+from chronoweb.settings.admin_theme import UNFOLD as UNFOLD
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 env = environ.Env()
@@ -73,6 +73,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "chronoweb.runtime.request_id.RequestId",
+    "apps.tenants.whence.KnowWhence",
     "apps.console.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -124,32 +125,6 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "console:login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "console:login"
-
-_ACCENT = {
-    # The console's accent (static/console/tokens.css) from pale to dark.
-    "50": "240 244 255",
-    "100": "226 233 255",
-    "200": "200 213 255",
-    "300": "164 186 255",
-    "400": "124 156 255",
-    "500": "86 122 240",
-    "600": "61 98 224",
-    "700": "48 78 186",
-    "800": "40 64 150",
-    "900": "33 51 116",
-    "950": "20 31 74",
-}
-UNFOLD: dict[str, object] = {
-    "SITE_TITLE": "chronoweb",
-    "SITE_HEADER": "chronoweb",
-    "SITE_SUBHEADER": "administration",
-    "SITE_SYMBOL": "schedule",
-    "SITE_URL": "/",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/console/favicon.svg"}],
-    "SHOW_HISTORY": False,
-    "SCRIPTS": [lambda request: static("admin_theme/without_eval.js")],
-    "COLORS": {"primary": {shade: f"rgb({rgb.replace(' ', ', ')})" for shade, rgb in _ACCENT.items()}},
-}
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"

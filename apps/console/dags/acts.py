@@ -29,34 +29,43 @@ _OF_EVERY_FORM = ("csrfmiddlewaretoken", "key")
 """What a dialog sends by itself; key: of one click."""
 
 
-def posted(view: Callable[..., JsonResponse]) -> Callable[..., HttpResponseBase]:
-    """For operators of the tenant, by POST; everything that is refused is JSON that says why."""
+View = Callable[..., JsonResponse]
 
-    @needs_whole_form
-    @never_cache
-    @login_required
-    @wraps(view)
-    def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponseBase:
-        try:
-            principal = principal_of(request.user, slug)
-            if request.method != "POST":
-                raise NotFound("there is nothing to read here")
-            if not principal.may(Role.OPERATOR):
-                problem = f"This needs the role operator; yours is {principal.role.value}."
-                return JsonResponse({"problem": problem}, status=403)
-            return view(request, principal, **arguments)
-        except NotFound as error:
-            raise Http404(str(error)) from error
-        except (InvalidInput, InvalidInputs) as error:
-            return JsonResponse({"problem": "Nothing was done.", "errors": _errors(error)}, status=422)
-        except Conflict as error:
-            return JsonResponse({"problem": str(error)}, status=409)
-        except NotAllowed as error:
-            return JsonResponse({"problem": f"Nothing was done: {error}."}, status=403)
-        except WrongRegion as error:
-            return JsonResponse({"problem": f"Nothing was done: {error}."}, status=421)
 
-    return wrapped
+def posted_by(needed: Role) -> Callable[[View], Callable[..., HttpResponseBase]]:
+    """For those with this role in the tenant, by POST; everything that is refused is JSON that says why."""
+
+    def decorate(view: View) -> Callable[..., HttpResponseBase]:
+        @needs_whole_form
+        @never_cache
+        @login_required
+        @wraps(view)
+        def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponseBase:
+            try:
+                principal = principal_of(request.user, slug)
+                if request.method != "POST":
+                    raise NotFound("there is nothing to read here")
+                if not principal.may(needed):
+                    problem = f"This needs the role {needed.value}; yours is {principal.role.value}."
+                    return JsonResponse({"problem": problem}, status=403)
+                return view(request, principal, **arguments)
+            except NotFound as error:
+                raise Http404(str(error)) from error
+            except (InvalidInput, InvalidInputs) as error:
+                return JsonResponse({"problem": "Nothing was done.", "errors": _errors(error)}, status=422)
+            except Conflict as error:
+                return JsonResponse({"problem": str(error)}, status=409)
+            except NotAllowed as error:
+                return JsonResponse({"problem": f"Nothing was done: {error}."}, status=403)
+            except WrongRegion as error:
+                return JsonResponse({"problem": f"Nothing was done: {error}."}, status=421)
+
+        return wrapped
+
+    return decorate
+
+
+posted = posted_by(Role.OPERATOR)
 
 
 def _errors(error: ChronowebError) -> list[dict[str, str]]:
@@ -108,7 +117,7 @@ def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: st
     """run (with parameters), pause (with a note), resume."""
     if act == "run":
         dag = selectors.dag(principal, dag_id)
-        _refuse_unknown(request, parameters.fields_of(dag))
+        refuse_unknown(request, parameters.fields_of(dag))
         given = parameters.values_of(dag, request.POST)
         run = trigger_dag(principal=principal, dag_id=dag_id, parameters=given, idempotency_key=key_of(request.POST))
         address = reverse("console:run", kwargs={"slug": principal.tenant_slug, "run_id": run})
@@ -138,12 +147,12 @@ def _done_once(
 
 def no_fields(request: HttpRequest) -> None:
     """For what says all by its address. Dialogs send an empty note. Raises InvalidInputs."""
-    _refuse_unknown(request, {"note"})
+    refuse_unknown(request, {"note"})
 
 
 def note_of(request: HttpRequest) -> str:
     """The one field of most forms."""
-    _refuse_unknown(request, {"note"})
+    refuse_unknown(request, {"note"})
     note = request.POST.get("note", "").strip()
     if "\0" in note:
         raise InvalidInput("/note", None, "has a NUL character", "a text without it")
@@ -152,8 +161,8 @@ def note_of(request: HttpRequest) -> str:
     return note
 
 
-def _refuse_unknown(request: HttpRequest, known: Collection[str]) -> None:
-    """As the API does. Raises InvalidInputs."""
+def refuse_unknown(request: HttpRequest, known: Collection[str], several: Collection[str] = ()) -> None:
+    """As the API does. several: what may come more than once. Raises InvalidInputs."""
     legal = ", ".join(sorted(known))
     names = [*request.POST, *request.FILES]
     wrong = [
@@ -161,7 +170,7 @@ def _refuse_unknown(request: HttpRequest, known: Collection[str]) -> None:
         for n in names
         if n not in {*known, *_OF_EVERY_FORM}
     ]
-    twice = [n for n, values in request.POST.lists() if len(values) > 1]
+    twice = [n for n, values in request.POST.lists() if len(values) > 1 and n not in several]
     wrong += [InvalidInput(f"/{escape(n)}", None, "is given twice", "one value") for n in twice]
     if wrong:
         raise InvalidInputs(wrong)

@@ -81,7 +81,7 @@ def _claimed(request: HttpRequest, principal: Principal, act: str) -> list[UUID]
     most = listing.MOST_COUNTED
     with transaction.atomic():
         key = key_of(request.POST)
-        if key is not None and _is_used(principal, f"{act}{request.META['QUERY_STRING']}", key):
+        if key is not None and is_used(principal, f"{act}{request.META['QUERY_STRING']}", key):
             return None
         found = list(asked.rows(principal).order_by("id").values_list("id", flat=True)[: most + 1])
         if len(found) > most:
@@ -94,7 +94,8 @@ def _claimed(request: HttpRequest, principal: Principal, act: str) -> list[UUID]
     return found
 
 
-def _is_used(principal: Principal, question: str, key: str) -> bool:
+def is_used(principal: Principal, question: str, key: str) -> bool:
+    """Whether a click of this key has been heard before. In the transaction of what it is for."""
     used = idempotency.take(
         postgres.raw(django_connection),
         tenant_id=principal.tenant_id,

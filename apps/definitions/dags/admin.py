@@ -9,23 +9,27 @@ from django.http import HttpRequest
 from apps.definitions.admin import StandingAdmin, StandingFilter
 from apps.definitions.dags import standing
 from apps.definitions.dags.admin_form import DagForm
+from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Backfill, Dag
-from apps.tenants.admin import actor
+from apps.tenants.admin_acts import actor
+from apps.tenants.admin_lists import TenantFilter
 from apps.tenants.read_only_admin import ReadOnlyAdmin
 
 
 @admin.register(Dag)
 class DagAdmin(StandingAdmin):
     form = DagForm
-    list_display = ("name", "tenant", "schedule_words", "node_count", "next_fire_at", "paused_at", "version")
-    list_filter = (StandingFilter, "overlap_policy", "tenant")
+    list_display = ("name", "tenant", "schedule_words", "node_count", "next_fire_at", "paused_at", "version", "console")
+    list_filter = (StandingFilter, "overlap_policy", TenantFilter)
     readonly_fields = ("version", "next_fire_at", "waiting_since", "paused_at", "paused_note", "created_at")
+    route = "dag"
     fieldsets = (
         (None, {"fields": ("tenant", "document", "seen")}),
         ("Standing", {"fields": readonly_fields}),
     )
     pause_one = staticmethod(lambda principal, dag: standing.pause_dag(principal=principal, dag_id=dag.id))
     resume_one = staticmethod(lambda principal, dag: standing.resume_dag(principal=principal, dag_id=dag.id))
+    run_one = staticmethod(lambda principal, dag: trigger_dag(principal=principal, dag_id=dag.id))
     change_permission = "definitions.change_dag"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -55,5 +59,6 @@ class DagAdmin(StandingAdmin):
 @admin.register(Backfill)
 class BackfillAdmin(ReadOnlyAdmin):
     list_display = ("id", "tenant", "task", "dag", "state", "made", "total", "at_once", "created_at", "created_by")
-    list_filter = ("state",)
+    list_filter = ("state", TenantFilter)
     list_select_related = ("tenant", "task", "dag")
+    ordering = ("-id",)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from apps.api.api_keys import NAME_CHARACTERS
 from apps.api.openapi.shapes import (
     MOMENT,
     OBJECT,
@@ -25,6 +24,7 @@ from apps.executions.quotas import QUOTA_OF
 from apps.tenants.channel_kinds import KINDS
 from apps.tenants.channel_kinds import NAME as CHANNEL_NAME
 from apps.tenants.channels import MOST as MOST_CHANNELS
+from apps.tenants.key_input import NAME_CHARACTERS
 from apps.tenants.models import LIMITS, Role, Tier
 from apps.tenants.secret_names import NAME as SECRET_NAME
 from apps.tenants.secret_places import KEY_CHARACTERS, PATH_CHARACTERS, Store
@@ -76,6 +76,7 @@ _KEY = record(
         "created_by": or_null(TEXT),
         "expires_at": or_null(MOMENT),
         "revoked_at": or_null(MOMENT),
+        "last_used_at": or_null({**MOMENT, "description": "to five minutes; null: never"}),
     }
 )
 
@@ -206,6 +207,8 @@ SCHEMAS: dict[str, Shape] = {
             "target_type": TEXT,
             "target_id": TEXT,
             "detail": OBJECT,
+            "via": {**TEXT, "description": "console, api or admin; empty: a daemon, or a command"},
+            "address": {**TEXT, "description": "whom the request came from"},
         }
     ),
     "AuditPage": page("AuditEntry"),
