@@ -315,7 +315,8 @@ def test_runs_that_wait_say_in_which_place_and_for_what(tenant: Tenant, dags: Da
     html = page(tenant, f"runs/{waiting[1]}/")
     assert '<span class="word">queued</span>' in html
     assert "place 2 of 2 in the queue" in html
-    assert "1 active run, and 1 before it" in html
+    assert "1 active run (" in html
+    assert ", and 1 in the queue before it" in html
     assert f'href="/t/{tenant.slug}/runs/{active}/"' in html
     assert "place 1 of 2 in the queue" in page(tenant, f"runs/{waiting[0]}/")
     assert "in the queue" not in page(tenant, f"runs/{active}/")
