@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from apps.executions.models import Execution
 from apps.executions.states import RESTING
@@ -26,6 +26,9 @@ _OF_TASK = {
     Code.CIRCUIT_SLOW_START: "what its task calls",
 }
 _OF_WORKERS = frozenset({Code.NO_WORKER, Code.NO_FREE_SLOT, Code.AWAITING_CLAIM, Code.MAX_CONCURRENT_WORKERS})
+_OF_SCHEDULER = frozenset(
+    {Code.TENANT_FROZEN, Code.SCHEDULER_FROZEN, Code.NO_PRELOADER, Code.NO_DISPATCHER, Code.NOT_LOADED}
+)
 _OF_RUN = frozenset({Code.APPROVAL, Code.RUN_PAUSED, Code.RUN_STOPPED, Code.OPEN_DEPENDENCIES})
 _WORDS = {
     "by": "by {}",
@@ -106,11 +109,21 @@ def _where(reason: Reason, slug: str, execution: Execution) -> tuple[str, str]:
         return reverse("console:task", kwargs={"slug": slug, "task_id": execution.task_id}), _OF_TASK[reason.code]
     if reason.code in _OF_WORKERS:
         return reverse("console:workers", kwargs={"slug": slug}), "its workers"
+    if reason.code in _OF_SCHEDULER:
+        return _scheduler(slug), "the scheduler"
     if reason.code in _OF_RUN and execution.dag_run_id is not None:
         address = reverse("console:run", kwargs={"slug": slug, "run_id": execution.dag_run_id})
         node = reason.figures.get("node")
         return f"{address}#node={quote(str(node), safe='')}" if node else address, "its run"
     return "", ""
+
+
+def _scheduler(slug: str) -> str:
+    """Empty where the console has no such page."""
+    try:
+        return reverse("console:scheduler", kwargs={"slug": slug})
+    except NoReverseMatch:
+        return ""
 
 
 def _figures(figures: Mapping[str, Any]) -> list[str]:
