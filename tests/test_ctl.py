@@ -28,6 +28,7 @@ from apps.tenants.models import Role
 from chronoweb.runtime.clock import SystemClock
 from chronoweb.runtime.terminal import is_harmless, visible
 from tests.factories import MANUAL, Api, document, execution, make_api, make_task, reread
+from tests.test_api_workers import worker_row
 from tests.test_dag_document import SHORT
 
 KEY = "cw_0123456789abcdef"
@@ -275,6 +276,15 @@ def test_workers_and_who(ctl: Ctl) -> None:
     assert ctl.json("workers") == ctl.json("workers", "list") == []
     assert f"operator of {ctl.api.tenant.name}" in ctl("whoami")
     assert ctl.json("whoami")["slug"] == ctl.api.tenant.slug
+
+
+def test_owners_drain_a_worker(ctl: Ctl) -> None:
+    own = worker_row(tenant_id=ctl.api.tenant.id, active=3)
+    ctl("drain", str(own.pk), ends=Exit.NOT_ALLOWED)
+    owner = Ctl(make_api(ctl.api.tenant, role=Role.OWNER))
+    assert f"worker {own.pk} has been asked to drain; it runs 3 now" in owner("drain", str(own.pk))
+    assert owner.json("drain", str(own.pk))["drain_requested_at"] is not None
+    owner("drain", str(own.pk + 1), ends=Exit.UNKNOWN)
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------
