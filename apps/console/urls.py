@@ -30,6 +30,7 @@ urlpatterns = [
     path("t/<slug:slug>/executions/state", views.executions_state, name="executions_state"),
     path("t/<slug:slug>/tasks/", tasks.tasks, name="tasks"),
     path("t/<slug:slug>/tasks/new", tasks.new_task, name="task_new"),
+    path("t/<slug:slug>/tasks/handlers", tasks.handlers, name="task_handlers"),
     path("t/<slug:slug>/tasks/check", saving.check, name="task_new_check"),
     path("t/<slug:slug>/tasks/save", saving.save, name="task_new_save"),
     path("t/<slug:slug>/tasks/act/<slug:act>", task_acts.tasks_act, name="tasks_act"),
