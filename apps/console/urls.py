@@ -4,6 +4,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
 from apps.console import views
+from apps.console.crontab import views as crontab
 from apps.console.dags import acts
 from apps.console.dags import views as dags
 from apps.console.letters import acts as letter_acts
@@ -33,6 +34,9 @@ urlpatterns = [
     path("t/<slug:slug>/tasks/handlers", tasks.handlers, name="task_handlers"),
     path("t/<slug:slug>/tasks/check", saving.check, name="task_new_check"),
     path("t/<slug:slug>/tasks/save", saving.save, name="task_new_save"),
+    path("t/<slug:slug>/tasks/crontab", crontab.page, name="crontab"),
+    path("t/<slug:slug>/tasks/crontab/check", crontab.check, name="crontab_check"),
+    path("t/<slug:slug>/tasks/crontab/import", crontab.take, name="crontab_import"),
     path("t/<slug:slug>/tasks/act/<slug:act>", task_acts.tasks_act, name="tasks_act"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/", tasks.task, name="task"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/edit", tasks.edit_task, name="task_edit"),
