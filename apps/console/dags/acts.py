@@ -28,28 +28,36 @@ _OF_EVERY_FORM = ("csrfmiddlewaretoken", "key")
 
 def posted(view: Callable[..., JsonResponse]) -> Callable[..., HttpResponseBase]:
     """For operators of the tenant, by POST; everything that is refused is JSON that says why."""
+    return posted_by(Role.OPERATOR)(view)
 
-    @needs_whole_form
-    @never_cache
-    @login_required
-    @wraps(view)
-    def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponseBase:
-        try:
-            principal = principal_of(request.user, slug)
-            if request.method != "POST":
-                raise NotFound("there is nothing to read here")
-            if not principal.may(Role.OPERATOR):
-                problem = f"This needs the role operator; yours is {principal.role.value}."
-                return JsonResponse({"problem": problem}, status=403)
-            return view(request, principal, **arguments)
-        except NotFound as error:
-            raise Http404(str(error)) from error
-        except (InvalidInput, InvalidInputs) as error:
-            return JsonResponse({"problem": "Nothing was done.", "errors": _errors(error)}, status=422)
-        except Conflict as error:
-            return JsonResponse({"problem": str(error)}, status=409)
 
-    return wrapped
+def posted_by(needed: Role) -> Callable[[Callable[..., JsonResponse]], Callable[..., HttpResponseBase]]:
+    """The same for those whose role includes `needed`."""
+
+    def decorate(view: Callable[..., JsonResponse]) -> Callable[..., HttpResponseBase]:
+        @needs_whole_form
+        @never_cache
+        @login_required
+        @wraps(view)
+        def wrapped(request: HttpRequest, slug: str, **arguments: Any) -> HttpResponseBase:
+            try:
+                principal = principal_of(request.user, slug)
+                if request.method != "POST":
+                    raise NotFound("there is nothing to read here")
+                if not principal.may(needed):
+                    problem = f"This needs the role {needed.value}; yours is {principal.role.value}."
+                    return JsonResponse({"problem": problem}, status=403)
+                return view(request, principal, **arguments)
+            except NotFound as error:
+                raise Http404(str(error)) from error
+            except (InvalidInput, InvalidInputs) as error:
+                return JsonResponse({"problem": "Nothing was done.", "errors": _errors(error)}, status=422)
+            except Conflict as error:
+                return JsonResponse({"problem": str(error)}, status=409)
+
+        return wrapped
+
+    return decorate
 
 
 def _errors(error: ChronowebError) -> list[dict[str, str]]:
