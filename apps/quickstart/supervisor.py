@@ -205,7 +205,8 @@ def signals_as_bytes(numbers: Sequence[signal.Signals]) -> Iterator[socket.socke
 
 def wait_for_signals(reader: socket.socket, seconds: float | None, listener: Listener | None = None) -> set[int]:
     """The numbers that arrive within seconds (None: however long it takes); none when it was listener that woke it."""
-    readable, _, _ = select.select([reader, *([listener] if listener else [])], [], [], seconds)
-    if listener is not None and listener in readable:
+    watched = [reader.fileno(), *([listener.fileno()] if listener else [])]
+    readable, _, _ = select.select(watched, [], [], seconds)
+    if listener is not None and listener.fileno() in readable:
         listener.serve()
-    return set(reader.recv(4096)) if reader in readable else set()
+    return set(reader.recv(4096)) if reader.fileno() in readable else set()

@@ -64,7 +64,9 @@ class BreakItPage:
             "others": {
                 name: count for name, count in reading.broken.items() if name not in ("lost", "committed_twice")
             },
-            "acts": [self._act(act, reading) for act in notes.acts],
+            "acts": [
+                self._act(act, reading, after) for act, after in zip(notes.acts, [None, *notes.acts], strict=False)
+            ],
             "processes": self._look(),
         }
         return {
@@ -88,9 +90,11 @@ class BreakItPage:
             pass  # it restarts PostgreSQL just now; the next look tells
         return sorted(self._processes.items())
 
-    def _act(self, act: Act, reading: Reading) -> dict[str, Any]:
-        found = recovery(act, reading.standing, now=self._clock.now())
-        victims = sorted(found.victims, key=lambda victim: (not victim.needed, victim.standing.id))
+    def _act(self, act: Act, reading: Reading, after: Act | None) -> dict[str, Any]:
+        """after: what was broken next."""
+        until = None if after is None else after.at
+        found = recovery(act, reading.standing, now=self._clock.now(), until=until)
+        victims = sorted((one for one in found.victims if one.needed), key=lambda victim: victim.standing.id)
         return {
             "act": act,
             "word": WORDS[act.act],

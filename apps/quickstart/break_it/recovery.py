@@ -9,11 +9,11 @@ from apps.executions.states import RESTING, Status
 from apps.quickstart.break_it.ledger import Standing
 from apps.quickstart.break_it.notes import Act
 
-LATE = timedelta(milliseconds=300)
-"""An execution that begins later than this was delayed."""
+LATE = timedelta(seconds=1)
+"""An execution that begins later than this was delayed; less is "on time" on the overview, too."""
 
 MINDED = timedelta(seconds=15)
-"""What is due up to so long after the act may have been delayed by it."""
+"""What is due up to so long after the act, and before the next one, may have been delayed by it."""
 
 _BEFORE = timedelta(seconds=1)
 
@@ -44,16 +44,17 @@ class Recovery:
     latest: timedelta
 
     @property
-    def taken_back(self) -> int:
-        return sum(victim.needed for victim in self.victims)
+    def begun_anew(self) -> int:
+        return sum(victim.standing.token > victim.before for victim in self.victims)
 
 
-def recovery(act: Act, standing: Mapping[UUID, Standing], *, now: datetime) -> Recovery:
-    """standing: all of the load that is known."""
+def recovery(act: Act, standing: Mapping[UUID, Standing], *, now: datetime, until: datetime | None = None) -> Recovery:
+    """standing: all of the load that is known. until: when the next thing was broken."""
+    end = min(one for one in (now, act.at + MINDED, until) if one is not None)
     victims = [
         _victim(act, standing[identity], token) for identity, token in act.flying.items() if identity in standing
     ]
-    meant = [one for one in standing.values() if act.at - _BEFORE <= one.run_at <= min(now, act.at + MINDED)]
+    meant = [one for one in standing.values() if act.at - _BEFORE <= one.run_at <= end]
     late = [(one, (one.started_at or now) - one.run_at) for one in meant if one.status is not Status.CANCELLED]
     delayed = [one for one, lateness in late if lateness > LATE and (one.started_at is None or one.started_at > act.at)]
     ends = [victim.took for victim in victims if victim.took is not None]
