@@ -9,6 +9,7 @@ from apps.console.dags import acts
 from apps.console.dags import views as dags
 from apps.console.letters import acts as letter_acts
 from apps.console.letters import views as letters
+from apps.console.overview import first_steps
 from apps.console.overview import views as overview
 from apps.console.tasks import acts as task_acts
 from apps.console.tasks import saving
@@ -23,6 +24,7 @@ urlpatterns = [
     path("console/executions/", views.home),
     path("t/<slug:slug>/", overview.overview, name="overview"),
     path("t/<slug:slug>/state", overview.overview_state, name="overview_state"),
+    path("t/<slug:slug>/first-steps/put-away", first_steps.put_away, name="put_away"),
     path("t/<slug:slug>/executions/", views.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
     path("t/<slug:slug>/workers/", views.workers, name="workers"),
