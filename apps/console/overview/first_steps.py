@@ -59,7 +59,7 @@ def steps(request: HttpRequest, principal: Principal) -> list[Step]:
         Step(
             "dead_letter",
             "Mend what failed",
-            waits if letter else "What fails for good waits there.",
+            waits if letter else "What fails for good waits there: read why, edit its parameters, replay it.",
             reverse("console:letter", args=[slug, letter.execution_id]) if letter else letters,
             "execution.replay" in by_people,
         ),
