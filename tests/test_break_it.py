@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings as django_settings
+from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
@@ -142,6 +144,8 @@ def status_of(tenant: Tenant, path: str, role: Role, *, posts: bool = False) -> 
 def test_only_owners_of_the_demo_tenant_and_only_where_a_supervisor_listens(
     demo: Tenant, settings: Settings, tmp_path: Path
 ) -> None:
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    settings.SERVICES = replace(settings.SERVICES, database_url=database)
     assert status_of(demo, "", Role.OWNER) == 404
     fleet = Fleet()
     with supervised(tmp_path, fleet, questions=3) as path:
