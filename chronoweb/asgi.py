@@ -6,6 +6,7 @@ import os
 import django
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chronoweb.settings")
 django.setup(set_prefix=False)  # loads the apps, which the routing imports
@@ -15,6 +16,12 @@ from apps.console.routing import websocket_urlpatterns  # noqa: E402  likewise
 from chronoweb.runtime import access_log, checks, web_connections  # noqa: E402  likewise
 from chronoweb.runtime.config import config  # noqa: E402  likewise
 from chronoweb.runtime.web_handler import ThreadedHandler  # noqa: E402  likewise
+
+sockets = list(websocket_urlpatterns)
+if settings.DEMO_ENDPOINTS:
+    from apps.quickstart.routing import websocket_urlpatterns as quickstarts
+
+    sockets = [*quickstarts, *sockets]
 
 access_log.install()
 web_connections.share()
@@ -28,6 +35,6 @@ gc.set_threshold(20_000, 20, 20)
 application = ProtocolTypeRouter(
     {
         "http": ThreadedHandler(threads=config().web_threads),
-        "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(sockets))),
     }
 )

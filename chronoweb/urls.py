@@ -17,7 +17,7 @@ urlpatterns = [
     path("", include("apps.console.urls")),
 ]
 if settings.DEMO_ENDPOINTS:
-    urlpatterns.insert(0, path("demo/", include("apps.quickstart.urls")))
+    urlpatterns.insert(0, path("", include("apps.quickstart.urls")))
 
 handler400 = "apps.api.problems.bad_request"
 handler500 = "apps.api.problems.server_error"

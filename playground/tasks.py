@@ -1,4 +1,4 @@
-"""A place to try handlers: edit this file, and running workers load it when it is saved."""
+"""A place to try handlers: edit this file, or put another beside it, and running workers load it when it is saved."""
 
 import asyncio
 from typing import Any

@@ -119,6 +119,23 @@ def test_books_in_order_are_clean_and_a_crash_before_the_commit_is_a_repeat() ->
     assert findings.facts["effects_of_attempts_that_did_not_commit"] == {"crashed": 1}
 
 
+def test_while_it_runs_only_what_is_gone_or_ended_otherwise_is_lost() -> None:
+    books = Books()
+
+    def live() -> dict[str, int]:
+        findings = audit.examine_live(accepted=books.accepted, rows=books.rows, attempts=books.attempts)
+        return {name: count for name, count in findings.broken.items() if count}
+
+    books.change(books.plain, status=Status.RUNNING)
+    books.attempts[books.plain] = []
+    assert live() == {}
+    books.change(books.plain, status=Status.DEAD_LETTER)
+    assert live() == {"lost": 1}
+    del books.rows[books.plain]
+    _commit_twice(books)
+    assert live() == {"lost": 1, "committed_twice": 1}
+
+
 def _remove(books: Books) -> None:
     del books.rows[books.plain], books.attempts[books.plain]
     books.effects = [effect for effect in books.effects if effect.execution_id != books.plain]

@@ -19,6 +19,7 @@ from apps.definitions.models import Task
 from apps.executions import overview
 from apps.executions.models import Execution, Worker
 from apps.executions.states import ExecutionClass, Status
+from apps.tenants.audit import record
 from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SystemClock
@@ -221,7 +222,7 @@ def test_it_costs_the_same_however_much_there_is(ledger: Ledger, tenant: Tenant)
         ledger.add(Status.COMPLETED, task=f"t{n}")
         letters(ledger, 1, task=f"l{n}", kind=f"k{n}")
     Task.objects.filter(tenant=tenant).update(next_fire_at=now())
-    assert cost() <= few <= 15
+    assert cost() <= few <= 18, "three of them for the first steps, which are soon put away"
 
 
 def test_who_is_no_member_sees_nothing(tenant: Tenant) -> None:
@@ -272,3 +273,29 @@ def test_what_the_page_counts_itself_is_not_sent_again(ledger: Ledger, who: Prin
     assert second is not None
     assert (second.version, set(second.pieces)) == (2, {"rows"})
     assert set(source.everything().pieces) == set(first.pieces)
+
+
+def test_first_steps_are_ticked_off_and_put_away_for_good(tenant: Tenant, ledger: Ledger) -> None:
+    """They are for those who may take them, while the tenant is young."""
+    client = Client()
+    client.force_login(make_member(tenant))
+    letters(ledger, 1)
+
+    def shown() -> str:
+        html = client.get(f"/t/{tenant.slug}/").content.decode()
+        return html.partition("data-first")[2].partition("</section>")[0]
+
+    first = shown()
+    assert "Break it" not in first, "it is quickstart's"
+    assert first.count("<li>") == 3
+    assert "/dead-letters/0" in first, "it leads to the very letter"
+    record(tenant_id=tenant.id, actor="quickstart", action="task.create", target_type="task", target_id=1)
+    assert shown().count("data-done") == 0, "the demo's own tasks are not the newcomer's"
+    record(tenant_id=tenant.id, actor="user:ada", action="task.create", target_type="task", target_id=1)
+    assert shown().count("data-done") == 1
+    assert "data-first" not in see(tenant, role=Role.VIEWER)
+    assert client.post(f"/t/{tenant.slug}/first-steps/put-away").status_code == 200
+    assert shown() == ""
+    assert "data-first" in see(tenant), "another browser has its own memory"
+    Tenant.objects.update(created_at=now() - timedelta(days=15))
+    assert "data-first" not in see(tenant)

@@ -234,3 +234,31 @@ def keep(pages: dict[str, Page], name: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), which
         if PICTURES:
             page.screenshot(path=str(Path(PICTURES) / f"tasks-{which}-{name}.png"), full_page=True)
+
+
+def test_a_handler_is_chosen_from_the_list_and_a_crontab_is_pasted(stage: DagStage) -> None:
+    page = visit(stage, "tasks/new")
+    page.evaluate("""() => {
+        document.querySelector('[data-offers]').replaceChildren();
+        document.querySelector('[data-handlers]').dataset.version = 'of a file that was saved since';
+    }""")
+    page.locator('[data-take="playground.picky"]').click()
+    expect(field(page, "/handler/name")).to_have_value("playground.picky")
+    expect(field(page, "/parameters")).to_have_value('{\n  "amount": 0\n}')
+    expect(page.locator("[data-handler]")).to_contain_text("knows when trying again cannot help")
+    expect(page.locator("[data-handler] .takes")).to_contain_text("must be given")
+    page.goto(page.url.replace("tasks/new", "tasks/crontab"))
+    go = page.locator("[data-go]")
+    expect(go).to_be_disabled()
+    expect(field(page, "timezone")).to_have_value("UTC")
+    field(page, "text").fill("30 2 * * * x\n@reboot y\n")
+    expect(go).to_have_text("Import 1 line")
+    lines = page.locator(".cron > li")
+    expect(lines.first).to_contain_text("At 02:30 every day (UTC)")
+    expect(lines.nth(1)).to_contain_text("line 2: @reboot is not a time")
+    lines.nth(1).locator("[data-line]").click()
+    assert page.evaluate("getSelection().toString()") == "@reboot y"
+    go.click()
+    expect(go).to_have_text("Imported")
+    page.get_by_role("link", name="crontab: x").click()
+    expect(page.locator("main")).to_contain_text("crontab: x")

@@ -1,11 +1,13 @@
 """Parameters are checked by the handler's signature when a task is defined, where the handler is known."""
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.executions.handler_signatures import misfits
+from apps.worker.handlers import known
 from tests.factories import Api, document, make_api, pointers, problem
 
 INVOICE = {"type": "python", "name": "demo.invoice"}
@@ -41,12 +43,12 @@ def test_what_fits_is_taken_without_a_warning(api: Api) -> None:
 
 
 def test_an_unknown_handler_is_taken_with_a_warning(api: Api) -> None:
-    handler = {"type": "python", "name": "playground.hello"}
+    handler = {"type": "python", "name": "elsewhere.hello"}
     answer = api.post("/tasks", document(handler=handler, parameters={"nam": 1}))
     assert answer.status_code == 201
     [warning] = answer.json()["warnings"]
     assert warning["pointer"] == "/handler/name"
-    assert "'playground.hello' is not known here" in warning["detail"]
+    assert "'elsewhere.hello' is not known here" in warning["detail"]
 
 
 def test_an_edit_is_checked_only_where_it_changes_what_runs(api: Api) -> None:
@@ -83,3 +85,24 @@ def test_signatures(function: Any, parameters: dict[str, Any], wrong: list[str],
     found = misfits(inspect.signature(function), parameters)
     assert [error.pointer for error in found] == wrong
     assert all(error.legal == legal for error in found)
+
+
+def test_the_playground_is_read_without_being_run(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was saved counts at once; one that is broken says where, and leaves the others."""
+    monkeypatch.setattr(known, "playground_folder", lambda: tmp_path)
+    file = tmp_path / "greetings.py"
+    file.write_text("raise SystemExit\n@task_handler\ndef hi(context, *, name: str, loud=False):\n    'Greets.'\n")
+    (tmp_path / "tasks.py").write_text("@x.task_handler('a.b', isolation='async')\nasync def f(context, **more): ...\n")
+    (tmp_path / "_other.py").write_text("@task_handler\ndef hidden(context): ...\n")
+    found = {one.name: one for one in known.listed() if one.file}
+    assert list(found) == ["a.b", "greetings.hi"]
+    assert (found["greetings.hi"].doc, found["greetings.hi"].file) == ("Greets.", "playground/greetings.py")
+    assert str(found["greetings.hi"].signature) == "(context, *, name: str, loud=False)"
+    handler = {"type": "python", "name": "greetings.hi"}
+    answer = problem(api.post("/tasks", document(handler=handler, parameters={"nam": "you"})), 422)
+    assert pointers(answer) == {"/parameters/nam", "/parameters/name"}
+    assert api.post("/tasks", document(handler=handler, parameters={"name": "you"})).json()["warnings"] == []
+    file.write_text("def hi(:\n")
+    assert known.broken() == {"playground/greetings.py": "line 1: invalid syntax"}
+    assert [one.name for one in known.listed() if one.file] == ["a.b"]
+    assert not {"chaos.effect", "bench.record"} & {one.name for one in known.listed()}

@@ -141,6 +141,56 @@ def test_the_tour_of_the_readme_works_when_pasted(running: Started, tmp_path: Pa
         assert text in result.stdout
 
 
+def succeeded(answer: httpx.Response) -> bool:
+    return answer.is_success
+
+
+def completed(figures: str) -> int:
+    """Of the load, as the page says it; -1 while it cannot be read."""
+    found = re.search(r'data-state="completed" href=.*?<b>(\d+)</b>', figures, re.DOTALL)
+    return int(found[1]) if found and "PostgreSQL is away" not in figures else -1
+
+
+def test_what_is_broken_from_the_page_recovers_and_nothing_is_lost(running: Started) -> None:
+    """Buttons, socket, supervisor, and the figures that the page shows."""
+    credentials = running.credentials
+    with httpx.Client(base_url=running.url, trust_env=False, follow_redirects=True, timeout=15) as browser:
+
+        def post(path: str, **fields: str) -> httpx.Response:
+            return browser.post(path, data={"csrfmiddlewaretoken": browser.cookies["csrftoken"], **fields})
+
+        def pieces() -> dict[str, str]:
+            answer = browser.get("/t/demo/break-it/state")
+            return answer.json()["pieces"] if answer.is_success else dict.fromkeys(("figures", "acts", "alive"), "")
+
+        def hit(act: str) -> str:
+            answer = eventually(lambda: next(filter(succeeded, [post(f"/t/demo/break-it/act/{act}")]), None))
+            assert answer is not None
+            eventually(lambda: f'data-hit="{act}"' in pieces()["acts"], seconds=20)
+            return answer.json()["said"]
+
+        browser.get("/login/")
+        post("/login/", username=credentials.admin_username, password=credentials.admin_password)
+        control = running.data_dir / "break-it" / "control.sock"
+        assert stat.S_IMODE(control.stat().st_mode) == 0o600
+        assert "400 executions" in post("/t/demo/break-it/act/load").json()["said"]
+        eventually(lambda: 'data-state="running"' in pieces()["figures"], seconds=20)
+        before = pieces()["alive"]
+        assert re.search(r"worker-1 is hit, with [1-9]", hit("worker"))
+        eventually(lambda: "began anew under a higher token" in pieces()["acts"], seconds=30)
+        eventually(lambda: "worker-1" in pieces()["alive"] and pieces()["alive"] != before, seconds=20)
+        for act in ("redis", "dispatcher", "postgres"):
+            hit(act)
+        done = completed(pieces()["figures"])
+        eventually(lambda: completed(pieces()["figures"]) > done, seconds=30)
+        figures = re.sub(r"<[^>]+>", " ", pieces()["figures"])
+        assert re.search(r"Lost\s+0\s+of 400 accepted\s+Committed twice\s+0", figures), figures
+        acts = {entry["action"] for entry in running.call("GET", "audit-log", limit=50)["items"]}
+        assert {"break_it.worker", "break_it.redis", "break_it.dispatcher", "break_it.postgres"} <= acts
+        assert post("/t/demo/break-it/act/web").status_code == 404
+        assert browser.get("/t/system/break-it/").status_code == 404
+
+
 def test_a_second_start_in_the_same_folder_names_the_first(running: Started) -> None:
     arguments = command("--port", "1", "--data-dir", str(running.data_dir))
     result = subprocess.run(

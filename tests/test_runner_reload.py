@@ -80,6 +80,21 @@ def test_a_file_that_appears_later_is_found(tmp_path: Path) -> None:
         run_until(runner, "playground.version", 1)
 
 
+def test_each_file_of_a_folder_is_loaded_and_a_broken_one_leaves_the_others(tmp_path: Path) -> None:
+    write(tmp_path / "tasks.py", 1)
+    with watched(sources=sources(tmp_path)) as runner:
+        run_until(runner, "playground.version", 1)
+        (tmp_path / "greetings.py").write_text(HEAD + PLAIN.format(7))
+        (tmp_path / "broken.py").write_text("def broken(:\n")
+        run_until(runner, "greetings.version", 7)
+        run_until(runner, "playground.version", 1)
+        (result,) = runner.run(assignment("broken.version"))
+        assert result.error is not None
+        assert "playground.broken could not be loaded" in result.error["message"]
+        (tmp_path / "greetings.py").unlink()
+        run_until(runner, "greetings.version", "HandlerNotLoaded")
+
+
 def test_a_file_whose_loading_kills_the_process_leaves_the_old_code(tmp_path: Path) -> None:
     path = tmp_path / "tasks.py"
     write(path, 1)

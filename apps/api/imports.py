@@ -19,7 +19,6 @@ _FLAGS = ("dry_run", "strict_timing", "prune")
 _UNLESS_FALSE = ("strict_timing",)
 _FIELDS = ("text", "timezone", "source", "form", *_FLAGS)
 _TEXTS = {"timezone": "UTC", "source": "crontab", "form": "auto"}
-TEXT_BYTES = 1_000_000
 
 
 class ImportCrontab(ApiView):
@@ -50,8 +49,8 @@ def _wanted(body: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(text, str):
         problem = "is required" if text is None else "is not a string"
         errors.append(InvalidInput("/text", text, problem, "the text of a crontab"))
-    elif len(text.encode("utf-8", "replace")) > TEXT_BYTES:
-        errors.append(InvalidInput("/text", None, "is too long", f"at most {TEXT_BYTES} bytes"))
+    elif len(text.encode("utf-8", "replace")) > reading.MOST_BYTES:
+        errors.append(InvalidInput("/text", None, "is too long", f"at most {reading.MOST_BYTES} bytes"))
     wanted: dict[str, Any] = {"text": text}
     for name, default in _TEXTS.items():
         wanted[name] = default if body.get(name) is None else body[name]

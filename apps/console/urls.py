@@ -5,12 +5,14 @@ from django.urls import path
 
 from apps.console import views
 from apps.console.audit import views as audit
+from apps.console.crontab import views as crontab
 from apps.console.dags import acts
 from apps.console.dags import views as dags
 from apps.console.executions import acts as execution_acts
 from apps.console.executions import views as executions
 from apps.console.letters import acts as letter_acts
 from apps.console.letters import views as letters
+from apps.console.overview import first_steps
 from apps.console.overview import views as overview
 from apps.console.scheduler import views as scheduler
 from apps.console.settings import acts as settings_acts
@@ -29,6 +31,7 @@ urlpatterns = [
     path("console/executions/", views.home),
     path("t/<slug:slug>/", overview.overview, name="overview"),
     path("t/<slug:slug>/state", overview.overview_state, name="overview_state"),
+    path("t/<slug:slug>/first-steps/put-away", first_steps.put_away, name="put_away"),
     path("t/<slug:slug>/executions/", executions.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", executions.execution, name="execution"),
     path("t/<slug:slug>/executions/<uuid:identity>/logs", executions.logs, name="logs"),
@@ -46,8 +49,12 @@ urlpatterns = [
     path("t/<slug:slug>/scheduler/act/<slug:act>", scheduler.scheduler_act, name="scheduler_act"),
     path("t/<slug:slug>/tasks/", tasks.tasks, name="tasks"),
     path("t/<slug:slug>/tasks/new", tasks.new_task, name="task_new"),
+    path("t/<slug:slug>/tasks/handlers", tasks.handlers, name="task_handlers"),
     path("t/<slug:slug>/tasks/check", saving.check, name="task_new_check"),
     path("t/<slug:slug>/tasks/save", saving.save, name="task_new_save"),
+    path("t/<slug:slug>/tasks/crontab", crontab.page, name="crontab"),
+    path("t/<slug:slug>/tasks/crontab/check", crontab.check, name="crontab_check"),
+    path("t/<slug:slug>/tasks/crontab/import", crontab.take, name="crontab_import"),
     path("t/<slug:slug>/tasks/act/<slug:act>", task_acts.tasks_act, name="tasks_act"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/", tasks.task, name="task"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/edit", tasks.edit_task, name="task_edit"),

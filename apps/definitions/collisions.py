@@ -50,9 +50,19 @@ _kept: dict[UUID, _Groups] = {}
 _lock = Lock()
 
 
-def crowds(principal: Principal, instants: Sequence[datetime], *, own: Task | None = None) -> list[Crowd]:
-    """For each of these instants (aware) how many tasks besides `own` fire in its minute. At most one query."""
+def crowds(
+    principal: Principal,
+    instants: Sequence[datetime],
+    *,
+    own: Task | None = None,
+    planned: Mapping[Schedule, int] | None = None,
+) -> list[Crowd]:
+    """For each of these instants (aware) how many tasks besides `own` fire in its minute. At most one query.
+
+    planned: schedules of tasks that are not there yet and count as well, and how many have each.
+    """
     groups = _groups_of(principal)
+    everything = [*groups.found, *(planned or {}).items()]
     mine = None
     if own is not None and own.paused_at is None and own.schedule["type"] in ("cron", "interval"):
         mine = Schedule.parse(own.schedule)
@@ -60,7 +70,7 @@ def crowds(principal: Principal, instants: Sequence[datetime], *, own: Task | No
     for instant in instants:
         minute = instant.replace(second=0, microsecond=0)
         walls: dict[str, datetime] = {}
-        count = sum(number for schedule, number in groups.found if _fires(schedule, minute, walls))
+        count = sum(number for schedule, number in everything if _fires(schedule, minute, walls))
         made.append(Crowd(max(0, count - (mine is not None and _fires(mine, minute, walls))), groups.is_cut))
     return made
 

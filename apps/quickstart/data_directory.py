@@ -5,6 +5,7 @@ secrets/NAME     generated passwords, mode 0600
 ports.json       the ports of the last start, used again while they are free
 services.json    the addresses of the running services, mode 0600; gone after a clean stop
 logs/NAME.log    what each server printed
+break-it/        the supervisor's socket for the page that breaks things, and what that page keeps
 log-chunks/      what tasks printed, as the log shipper keeps it
 
 Nobody else may read anything here: tasks' commands run on the same machine, as other users.
@@ -26,7 +27,7 @@ from apps.quickstart.errors import DataDirectoryInUse, EmbeddedServiceFailed
 
 # Below the range that Linux hands to outgoing connections, so that no client can take a port that was picked.
 PORTS = range(20_000, 32_000)
-PRIVATE_FOLDERS = ("logs", "log-chunks", "secrets", "valkey", "kafka")
+PRIVATE_FOLDERS = ("break-it", "logs", "log-chunks", "secrets", "valkey", "kafka")
 LOCK_PATIENCE_SECONDS = 0.5  # readers of services.json hold the lock for a moment
 
 

@@ -33,7 +33,7 @@ from chronoweb.runtime.errors import InvalidInputs
 
 logger = logging.getLogger(__name__)
 
-TENANT = "demo"
+TENANT = settings.DEMO_TENANT
 ADMIN = "admin"
 SELF_PATH = "/livez"
 UPSTREAM_PATH = "/demo/upstream"

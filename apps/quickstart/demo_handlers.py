@@ -1,9 +1,10 @@
 """Handlers of the demo tenant, and of whoever wants something to try: nothing here touches the world."""
 
+import asyncio
 import threading
 from typing import Any
 
-from apps.worker.handlers import Interrupted, TaskContext, task_handler
+from apps.worker.handlers import AsyncTaskContext, Interrupted, TaskContext, task_handler
 
 
 @task_handler("demo.noop")
@@ -61,3 +62,9 @@ def long_haul(
         if (done + 1) % checkpoint_every == 0:
             context.checkpoint({"done": done + 1})
     return {"steps": steps, "this_attempt_began_at": begun_at}
+
+
+@task_handler("demo.work", isolation="async")
+async def work(context: AsyncTaskContext, *, seconds: float = 1.0) -> None:
+    """Takes its time and costs none: many of them are in flight when something breaks."""
+    await asyncio.sleep(seconds)

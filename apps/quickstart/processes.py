@@ -46,10 +46,15 @@ def child_environment(environment: Mapping[str, str], addresses: ServiceAddresse
     }
 
 
-def define(*, port: int, workers: int, logs: Path, environment: Mapping[str, str]) -> list[ManagedProcess]:
-    """The web process and the daemons, for the supervisor. Each daemon answers probes on a free port of its own."""
-    web = (sys.executable, *web_arguments(port))
-    found = [ManagedProcess("web", web, environment, logs / "web.log", WEB_GROUP)]
+def define(
+    *, port: int, workers: int, logs: Path, environment: Mapping[str, str], web: Mapping[str, str] | None = None
+) -> list[ManagedProcess]:
+    """The web process and the daemons, for the supervisor. Each daemon answers probes on a free port of its own.
+
+    web: what the web process alone is told.
+    """
+    argv: tuple[str, ...] = (sys.executable, *web_arguments(port))
+    found = [ManagedProcess("web", argv, {**environment, **(web or {})}, logs / "web.log", WEB_GROUP)]
     for name in (*DAEMONS, *(f"worker-{number}" for number in range(1, workers + 1))):
         argv = manage(name.partition("-")[0], "--health-port", "0")
         found.append(ManagedProcess(name, argv, environment, logs / f"{name}.log", DAEMON_GROUP))

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+import redis
+
 from apps.quickstart.data_directory import DataDirectory
 from apps.quickstart.errors import PortTaken
 from apps.quickstart.kafka_broker import KafkaBroker
@@ -100,6 +102,17 @@ class EmbeddedServices:
                 logger.warning("%s died, starting it again", type(server).__name__)
                 server.start()
                 server.wait_until_ready()
+
+    def restart_postgres(self) -> None:
+        """A fast shutdown and a new start: everybody's connection breaks, and what was committed is there again."""
+        self._postgres.stop()
+        self._postgres.start()
+        self._postgres.wait_until_ready()
+
+    def flush_redis(self) -> None:
+        """FLUSHALL. Raises redis.RedisError while it is away."""
+        with redis.Redis.from_url(self._valkey.url, socket_timeout=3, socket_connect_timeout=2) as client:
+            client.flushall()
 
     def stop(self) -> None:
         """Stop all, PostgreSQL last, and let go of the data directory; stopping twice is harmless."""

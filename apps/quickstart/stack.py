@@ -9,6 +9,8 @@ from pathlib import Path
 from types import FrameType
 
 from apps.quickstart import backing, child_process, processes, web_process
+from apps.quickstart.break_it.breaker import Breaker
+from apps.quickstart.break_it.channel import PATH_VARIABLE, Channel
 from apps.quickstart.credentials import credentials_path, ensure_keys, read_credentials
 from apps.quickstart.data_directory import close_to_others
 from apps.quickstart.services import EmbeddedServices
@@ -61,11 +63,22 @@ class Stack:
             environment = processes.child_environment(self.environment, addresses, data_dir=self.data_dir)
             ours = isinstance(services, EmbeddedServices)
             login_path = self._prepare(progress, environment, services_are_ours=ours)
+            channel = Channel(self.data_dir)
             supervisor = Supervisor(
-                processes.define(port=self.port, workers=self.workers, logs=self.logs, environment=environment)
+                processes.define(
+                    port=self.port,
+                    workers=self.workers,
+                    logs=self.logs,
+                    environment=environment,
+                    web={PATH_VARIABLE: str(channel.path)},
+                )
             )
+            channel.answer = Breaker(supervisor, services if isinstance(services, EmbeddedServices) else None)
             threading.Thread(target=self._announce, args=(progress, login_path), daemon=True).start()
-            supervisor.run_until_signal(services.revive)
+            try:
+                supervisor.run_until_signal(services.revive, listener=channel)
+            finally:
+                channel.close()
         except KeyboardInterrupt:
             logger.info("interrupted while starting")
         finally:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from apps.quickstart import child_process
 
@@ -82,6 +83,13 @@ class _Child:
         self._delay = min(self._delay * 2, self._most)
 
 
+class Listener(Protocol):
+    """Something that is served between two looks, in the supervisor's own thread: there no pid changes meanwhile."""
+
+    def fileno(self) -> int: ...
+    def serve(self) -> None: ...
+
+
 class Supervisor:
     """Call from the main thread: children die with the thread that starts them, and signals arrive there."""
 
@@ -98,6 +106,13 @@ class Supervisor:
         """Names and pids of what runs now."""
         return {child.definition.name: child.process.pid for child in self._children if child.process}
 
+    def kill(self, name: str) -> int | None:
+        """SIGKILL to the process of that name; its pid, or None if it does not run now. `check` starts it again."""
+        pid = self.pids().get(name)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)  # not reaped yet, so the number is nobody else's
+        return pid
+
     def check(self) -> float | None:
         """Note what has died, restart what is due; returns the seconds until the next restart, None for none."""
         for child in self._children:
@@ -108,10 +123,13 @@ class Supervisor:
         due = [child.restart_at for child in self._children if child.restart_at is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
-    def run_until_signal(self, each_pass: Callable[[], None] | None = None) -> None:
+    def run_until_signal(
+        self, each_pass: Callable[[], None] | None = None, *, listener: Listener | None = None
+    ) -> None:
         """Start all, keep them alive until SIGINT, SIGTERM or SIGHUP, then stop all.
 
         each_pass is called after each death of any child of this process: others may have something to restart.
+        listener is served whenever it is readable.
         """
         with signals_as_bytes((*STOP_SIGNALS, signal.SIGCHLD)) as arrived:
             try:
@@ -120,7 +138,7 @@ class Supervisor:
                     pause = self.check()
                     if each_pass is not None:
                         each_pass()
-                    received = wait_for_signals(arrived, pause)
+                    received = wait_for_signals(arrived, pause, listener)
                     if received & set(STOP_SIGNALS):
                         logger.info("stopping on %s", ", ".join(signal.Signals(n).name for n in sorted(received)))
                         return
@@ -185,7 +203,10 @@ def signals_as_bytes(numbers: Sequence[signal.Signals]) -> Iterator[socket.socke
         writer.close()
 
 
-def wait_for_signals(reader: socket.socket, seconds: float | None) -> set[int]:
-    """The numbers that arrive within seconds (None: however long it takes)."""
-    readable, _, _ = select.select([reader], [], [], seconds)
-    return set(reader.recv(4096)) if readable else set()
+def wait_for_signals(reader: socket.socket, seconds: float | None, listener: Listener | None = None) -> set[int]:
+    """The numbers that arrive within seconds (None: however long it takes); none when it was listener that woke it."""
+    watched = [reader.fileno(), *([listener.fileno()] if listener else [])]
+    readable, _, _ = select.select(watched, [], [], seconds)
+    if listener is not None and listener.fileno() in readable:
+        listener.serve()
+    return set(reader.recv(4096)) if reader.fileno() in readable else set()

@@ -125,7 +125,7 @@ class Parts:
             class_slots=self.slots,
             lending=self.lending,
             on_results=self._take_results,
-            sources=HandlerSources(playground=str(settings.BASE_DIR / "playground" / "tasks.py")),
+            sources=HandlerSources(playground=str(settings.BASE_DIR / "playground")),
             allowed_networks=config.outbound_allowed_networks,
             commands=CommandPolicy.of(config),
             containers=ContainerPolicy.of(config, worker=self.id),

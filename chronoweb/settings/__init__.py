@@ -39,7 +39,10 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[:
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
 # Quickstart's own: an address for the demo's tasks that fails in some minutes.
+DEMO_TENANT = "demo"
 DEMO_ENDPOINTS = env.bool("DEMO_ENDPOINTS", default=False)
+# And where its supervisor listens for what the page "Break it" asks for; empty: there is no such page.
+QUICKSTART_CONTROL = env.str("QUICKSTART_CONTROL", default="")
 
 INSTALLED_APPS = [
     # It gives runserver its sockets. Every other process would import Twisted for nothing, which is half of its start.

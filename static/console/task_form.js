@@ -111,4 +111,45 @@ form?.addEventListener("submit", async (event) => {
   form.querySelector("em:not([hidden])")?.closest("label").querySelector("input, select, textarea").focus();
 });
 
-if (form) check({ quietly: true });
+// Taken from the list: the name, and parameters to begin with where nobody has written any.
+let begun = null;
+form?.addEventListener("click", (event) => {
+  const taken = event.target.closest("[data-take]");
+  if (!taken) return;
+  form.elements["/handler/name"].value = taken.dataset.take;
+  const parameters = form.elements["/parameters"];
+  if (["", "{}", begun].includes(parameters.value.trim())) {
+    begun = JSON.stringify(JSON.parse(taken.dataset.skeleton), null, 2);
+    parameters.value = begun;
+  }
+  check({ quietly: true });
+  press();
+});
+
+function press() {
+  for (const one of form.querySelectorAll("[data-take]")) one.setAttribute("aria-pressed", one.dataset.take === form.elements["/handler/name"].value);
+}
+
+// A file that is saved in the playground shows within seconds.
+const HANDLERS_MS = 2000;
+const handlers = form?.querySelector("[data-handlers]");
+async function look() {
+  if (!document.hidden) {
+    const answer = await fetch(handlers.dataset.handlers).catch(() => null);
+    const told = answer?.ok ? await answer.json() : null;
+    if (told && told.version !== handlers.dataset.version) {
+      handlers.dataset.version = told.version;
+      handlers.querySelector("[data-offers]").innerHTML = told.html; // escaped by the server's templates
+      press();
+      check({ quietly: true });
+    }
+  }
+  setTimeout(look, HANDLERS_MS);
+}
+
+if (form) {
+  check({ quietly: true });
+  form.elements["/handler/name"].addEventListener("input", press);
+  press();
+  setTimeout(look, HANDLERS_MS);
+}

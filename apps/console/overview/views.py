@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from apps.console.fragments import PiecesConsumer, origin_of, polled
+from apps.console.overview import first_steps
 from apps.console.overview.page import OverviewPage
 from apps.console.views import frame, in_tenant
 from apps.tenants.principal import Principal
@@ -14,6 +15,7 @@ def overview(request: HttpRequest, principal: Principal) -> HttpResponse:
     """How the tenant fares."""
     page = OverviewPage(principal, origin=origin_of(request))
     context = frame(request, principal) | {"page": "overview", "pieces": page.pieces()}
+    context["steps"] = first_steps.steps(request, principal)
     return render(request, "console/overview/overview.html", context)
 
 

@@ -10,6 +10,7 @@ from apps.console.tasks import strips
 from apps.console.tasks.asked import Asked
 from apps.console.tasks.strips import Mark
 from apps.console.wording import first_line
+from apps.definitions.crontab.planning import KEY_TAG
 from apps.definitions.models import Task
 from apps.definitions.occurrences import Schedule, describe, next_occurrence
 from apps.tenants.principal import Principal
@@ -105,7 +106,7 @@ def next_of(task: Task, schedule: Schedule, *, now: datetime) -> datetime | None
 
 def _line(task: Task, marks: list[Mark], asked: Asked, now: datetime) -> Line:
     schedule = Schedule.parse(task.schedule)
-    tags = [(tag, asked.with_tag(tag)) for tag in task.tags[:3]]
+    tags = [(tag, asked.with_tag(tag)) for tag in [tag for tag in task.tags if not tag.startswith(KEY_TAG)][:3]]
     words = describe(schedule)
     return Line(
         task=task,

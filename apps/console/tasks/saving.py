@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.console.dags.acts import posted
 from apps.console.detail import readable
-from apps.console.tasks import checking, form
+from apps.console.tasks import checking, form, offered
 from apps.definitions import selectors, services
 from apps.definitions.models import Task
 from apps.executions.models import TaskVersion
@@ -23,7 +23,13 @@ def check(request: HttpRequest, principal: Principal, *, task_id: UUID | None = 
     """What the document in the form would mean. Writes nothing."""
     task = None if task_id is None else selectors.task(principal, task_id)
     found = checking.check(principal, request.POST, task)
-    shown = {"checked": found, "preview": found.preview, "task": task}
+    shown = {
+        "checked": found,
+        "preview": found.preview,
+        "task": task,
+        "handler": offered.chosen(found.document),
+        "broken": offered.broken(),
+    }
     return JsonResponse(
         {
             "errors": found.errors,

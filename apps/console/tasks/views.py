@@ -2,11 +2,12 @@
 
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 
 from apps.console.detail import readable
-from apps.console.tasks import buttons, changes, checking, detail, fields, form, listing
+from apps.console.tasks import buttons, changes, checking, detail, fields, form, listing, offered
 from apps.console.views import frame, in_tenant
 from apps.definitions import selectors
 from apps.definitions.confidential import masked_handler
@@ -53,6 +54,15 @@ def edit_task(request: HttpRequest, principal: Principal, *, task_id: UUID) -> H
     return _form(request, principal, row, changes.sparse(document))
 
 
+@in_tenant
+def handlers(request: HttpRequest, principal: Principal) -> JsonResponse:
+    """Python handlers that the form offers now; `version` changes with them. An open page asks time and again."""
+    context = offered.offered()
+    return JsonResponse(
+        {"version": offered.version(), "html": render_to_string("console/tasks/_handlers.html", context)}
+    )
+
+
 def _form(request: HttpRequest, principal: Principal, row: Task | None, document: dict[str, object]) -> HttpResponse:
     """Viewers are told which role it takes."""
     may = principal.may(Role.OPERATOR)
@@ -66,6 +76,9 @@ def _form(request: HttpRequest, principal: Principal, row: Task | None, document
         "document": text,
         "checked": checked,
         "preview": checked.preview if checked else None,
+        "handler": offered.chosen(document),
+        "handlers_version": offered.version(),
+        **offered.offered(),
     }
     return render(request, "console/tasks/edit.html", context, status=200 if may else 403)
 

@@ -5,6 +5,7 @@ like: an import changes what the crontab says, and nothing else.
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -14,7 +15,7 @@ from django.db import connection as django_connection
 from django.db import transaction
 
 from apps.definitions.crontab.lines import Crontab, Line
-from apps.definitions.crontab.naming import name_of
+from apps.definitions.crontab.naming import name_of, prefix_of
 from apps.definitions.crontab.planning import KEY_TAG, LONGEST_SOURCE, OWNED_TAGS, TAG, Planned, plan, source_tag, told
 from apps.definitions.dst_notes import dst_notes
 from apps.definitions.edits import update_task
@@ -134,13 +135,14 @@ class _Job:
         self._principal, self._source, self._now, self._dry_run = principal, source, now, dry_run
         tasks = scoped(live_tasks(), principal)
         self._known = {_key_of(task): task for task in tasks.filter(tags__contains=[source_tag(source)])}
-        self._new_names: set[str] = set()
+        # All names that lines of this source may meet, so that a file of many lines asks once.
+        self._names = set(tasks.filter(name__startswith=prefix_of(source)).values_list("name", flat=True))
 
     def put(self, planned: Planned) -> Imported:
         """Create or edit the entry's task, or say why not."""
         task = self._known.get(planned.key)
         try:
-            with transaction.atomic():
+            with nullcontext() if self._dry_run else transaction.atomic():
                 outcome, task, name, changes = self._create(planned) if task is None else self._update(planned, task)
         except InvalidInputs as errors:
             return Imported(REFUSED, planned.line, problem="; ".join(map(told, errors.errors)))
@@ -171,14 +173,16 @@ class _Job:
         return [Imported(DELETED if prune else GONE, name=task.name, task=task) for task in lost]
 
     def _create(self, planned: Planned) -> tuple[str, Task | None, str, list[Change]]:
-        name = name_of(planned.entry.command, source=self._source, number=planned.line.number, taken=self._is_taken)
+        name = name_of(
+            planned.entry.command, source=self._source, number=planned.line.number, taken=self._names.__contains__
+        )
         document = {"name": name, **planned.document}
         if self._dry_run:
             read_document(document, now=self._now)
             task = None
         else:
             task = create_task(principal=self._principal, data=document)
-        self._new_names.add(name)
+        self._names.add(name)
         return CREATED, task, name, []
 
     def _update(self, planned: Planned, task: Task) -> tuple[str, Task, str, list[Change]]:
@@ -195,9 +199,6 @@ class _Job:
             given = {change.field: change.after for change in changes}
             task = update_task(principal=self._principal, task_id=task.id, data=given, partial=True)
         return UPDATED if changes else UNCHANGED, task, task.name, changes
-
-    def _is_taken(self, name: str) -> bool:
-        return name in self._new_names or scoped(live_tasks(), self._principal).filter(name=name).exists()
 
 
 def _key_of(task: Task) -> str:

@@ -43,15 +43,22 @@ def program_of(command: str) -> str:
 
 def name_of(command: str, *, source: str, number: int, taken: Callable[[str], bool]) -> str:
     """A name that is free: of source and program; where several would share it, the line's number tells them apart."""
-    plain = "".join(
-        sign if sign.isprintable() else " " for sign in f"{source[:_SOURCE_CHARACTERS]}: {program_of(command)}"
-    )
+    plain = _printable(f"{prefix_of(source)}{program_of(command)}")
     if not taken(plain):
         return plain
     numbered = f"{plain} (line {number})"
     if not taken(numbered):
         return numbered
     return next(name for more in count(2) if not taken(name := f"{plain} (line {number}, {more})"))
+
+
+def prefix_of(source: str) -> str:
+    """What all names of one source begin with."""
+    return _printable(f"{source[:_SOURCE_CHARACTERS]}: ")
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _words(command: str) -> list[str]:

@@ -11,6 +11,9 @@ from apps.definitions.crontab.forms import find_form
 from apps.definitions.crontab.lines import SYSTEM, Crontab, Entry, Line
 from chronoweb.runtime.errors import InvalidInput
 
+MOST_BYTES = 1_000_000
+"""Of a text that comes over the network."""
+
 MOST_LINES = 10_000
 MOST_ENTRIES = 1_000
 LONGEST_LINE = 32_768

@@ -12,13 +12,13 @@ RECORD_VARIABLE = "CHRONOWEB_BENCH_RECORD"
 """Environment variable that names the folder to note runs in."""
 
 
-@task_handler("bench.record")
+@task_handler("bench.record", listed=False)
 def record(context: TaskContext) -> None:
     """Append the execution's id to this process's own file: one write, so a kill leaves whole ids."""
     os.write(_file(), _raw(context.execution_id))
 
 
-@task_handler("bench.pause")
+@task_handler("bench.pause", listed=False)
 def pause(context: TaskContext, *, milliseconds: int) -> None:
     """Wait, as a call to somebody else does."""
     time.sleep(milliseconds / 1000)  # noqa: TID251 - the wait is the work

@@ -6,7 +6,7 @@ is committed twice, one token runs twice, or something is committed that no hand
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -68,13 +68,25 @@ def examine(
     return findings
 
 
-def _accepted(findings: Findings, accepted: Mapping[bytes, Load], rows: Mapping[bytes, Row]) -> None:
-    lost = []
+def examine_live(
+    *, accepted: Mapping[bytes, Load], rows: Mapping[bytes, Row], attempts: Mapping[bytes, Sequence[Tried]]
+) -> Findings:
+    """The same while it still runs, of rows and attempts of one moment: what is not at rest is not lost yet."""
+    findings = Findings()
+    findings.note("lost", _lost(accepted, rows, running={status for status in Status if status not in RESTING}))
+    _commits(findings, rows, attempts)
+    return findings
+
+
+def _lost(accepted: Mapping[bytes, Load], rows: Mapping[bytes, Row], running: Collection[Status] = ()) -> Iterator[str]:
     for identity, load in accepted.items():
         row = rows.get(identity)
-        if row is None or row.status is not load.end:
-            lost.append(f"{UUID(bytes=identity)} of {load.name} is {row.status.word if row else 'nowhere'}")
-    findings.note("lost", lost)
+        if row is None or (row.status is not load.end and row.status not in running):
+            yield f"{UUID(bytes=identity)} of {load.name} is {row.status.word if row else 'nowhere'}"
+
+
+def _accepted(findings: Findings, accepted: Mapping[bytes, Load], rows: Mapping[bytes, Row]) -> None:
+    findings.note("lost", _lost(accepted, rows))
     findings.note(
         "unfinished", (f"{_name(row)} is {row.status.word}" for row in rows.values() if row.status not in RESTING)
     )

@@ -27,7 +27,7 @@ class Effect(NamedTuple):
     attempt: int
 
 
-@task_handler("chaos.effect")
+@task_handler("chaos.effect", listed=False)
 def effect(context: TaskContext, *, failures: int = 0, work_ms: int = 0, serial: int = -1) -> None:
     """Fail on the first `failures` attempts; then work for so long, and leave one record.
 
@@ -42,7 +42,7 @@ def effect(context: TaskContext, *, failures: int = 0, work_ms: int = 0, serial:
     os.fdatasync(file)
 
 
-@task_handler("chaos.hopeless")
+@task_handler("chaos.hopeless", listed=False)
 def hopeless(context: TaskContext, *, serial: int = -1) -> None:
     """Fail always: what it runs for must end as a dead letter.
 

@@ -1,7 +1,8 @@
 """What the audit reads: the ledger and what stands beside it, in plain queries that share nothing with the daemons."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -38,7 +39,10 @@ class Tried(NamedTuple):
 
 _ROWS = """
 SELECT id, task_id, status, attempt, max_attempts, token, nominal_at, origin, (payload ->> 'serial')::int
-FROM executions WHERE task_id = ANY(%s::uuid[])
+FROM executions WHERE task_id = ANY(%s::uuid[]) AND scheduled_at >= %s
+"""
+_ATTEMPTS = """
+SELECT execution_id, attempt, token, outcome FROM attempts WHERE scheduled_at >= %s ORDER BY token, attempt
 """
 _UNFINISHED = "SELECT count(*) FROM executions WHERE task_id = ANY(%s::uuid[]) AND NOT status = ANY(%s)"
 _COMPLETED = "SELECT count(*) FROM executions WHERE task_id = ANY(%s::uuid[]) AND status = %s"
@@ -52,11 +56,15 @@ SELECT count(*) FROM executions WHERE status = %s AND run_at < clock_timestamp()
 """
 
 
-class Ledger:
-    """A connection that is made again when it was cut."""
+_EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
-    def __init__(self, url: str, tasks: Sequence[str]) -> None:
+
+class Ledger:
+    """A connection that is made again when it was cut. since: leave out what was due earlier."""
+
+    def __init__(self, url: str, tasks: Sequence[str], *, since: datetime = _EVER) -> None:
         self._url = url
+        self._since = since
         self._tasks = [UUID(task) for task in tasks]
         self._connection: psycopg.Connection | None = None
 
@@ -80,6 +88,14 @@ class Ledger:
         assert row is not None
         return row[0]
 
+    @contextmanager
+    def snapshot(self) -> Iterator[psycopg.Connection]:
+        """While open, all that is read is of one moment."""
+        connection = self._open()
+        with connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield connection
+
     def completed(self) -> int:
         return self._count(_COMPLETED, self._tasks, Status.COMPLETED)
 
@@ -99,7 +115,7 @@ class Ledger:
 
     def rows(self) -> dict[bytes, Row]:
         found = {}
-        for row in self._open().cursor(binary=True).execute(_ROWS, (self._tasks,)):
+        for row in self._open().cursor(binary=True).execute(_ROWS, (self._tasks, self._since)):
             identity, task, status, attempt, limit, token, nominal, origin, serial = row
             found[identity] = Row(
                 identity, task, Status(status), attempt, limit, token, nominal, Origin(origin), serial
@@ -109,8 +125,8 @@ class Ledger:
     def attempts(self) -> dict[bytes, list[Tried]]:
         """Of each execution, in the order of tokens."""
         found: dict[bytes, list[Tried]] = {}
-        query = "SELECT execution_id, attempt, token, outcome FROM attempts ORDER BY token, attempt"
-        for identity, attempt, token, outcome in self._open().cursor(binary=True).execute(query):
+        rows = self._open().cursor(binary=True).execute(_ATTEMPTS, (self._since,))
+        for identity, attempt, token, outcome in rows:
             found.setdefault(identity, []).append(Tried(attempt, token, Outcome(outcome)))
         return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.worker.children.zygote_client import ZygoteClient
 from apps.worker.handlers.registry import Isolation
-from apps.worker.handlers.sources import HandlerSources
+from apps.worker.handlers.sources import HandlerSources, Signature
 from chronoweb.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class LoadedCode:
         self._retry_at = 0.0
         self._known: list[ZygoteClient] = []
         self._ending: list[ZygoteClient] = []
-        self._signature: tuple[int, int, int] | None = None
+        self._signature: Signature = ()
         self._watch_at = 0.0
 
     def start(self) -> None:

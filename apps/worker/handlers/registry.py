@@ -45,6 +45,8 @@ class Handler:
     isolation: Isolation
     source: str
     """Name of the module that defined it."""
+    listed: bool = True
+    """Whether forms offer it; it runs all the same."""
 
 
 class Registry:
@@ -76,8 +78,10 @@ REGISTRY = Registry()
 @overload
 def task_handler(function: Function, /) -> Function: ...
 @overload
-def task_handler(name: str | None = None, /, *, isolation: Isolation = "process") -> Callable[[Function], Function]: ...
-def task_handler(target: Any = None, /, *, isolation: Isolation = "process") -> Any:
+def task_handler(
+    name: str | None = None, /, *, isolation: Isolation = "process", listed: bool = True
+) -> Callable[[Function], Function]: ...
+def task_handler(target: Any = None, /, *, isolation: Isolation = "process", listed: bool = True) -> Any:
     """Make a function a handler: it is called as `function(context, **parameters)`.
 
     Bare, or with a name: `@task_handler("demo.noop", isolation="thread")`. The name defaults to
@@ -85,6 +89,7 @@ def task_handler(target: Any = None, /, *, isolation: Isolation = "process") -> 
 
     isolation: "process" runs it in a child process that can be killed; "thread" in a thread of the worker,
     which can only be abandoned on timeout; "async" (coroutine functions) on the worker's event loop.
+    listed: whether forms offer it.
     """
     if isolation not in ISOLATIONS:
         raise ConfigurationError(f"isolation {isolation!r} is not one of {', '.join(ISOLATIONS)}")
@@ -95,7 +100,7 @@ def task_handler(target: Any = None, /, *, isolation: Isolation = "process") -> 
             raise ConfigurationError(f"handler {name!r} has isolation 'async' but is not an async function")
         if isolation == "thread" and is_coroutine_function(function):
             raise ConfigurationError(f"handler {name!r} is an async function; isolation 'thread' runs plain ones")
-        REGISTRY.add(Handler(name, function, isolation, function.__module__))
+        REGISTRY.add(Handler(name, function, isolation, function.__module__, listed))
         return function
 
     return register(target) if callable(target) else register
@@ -103,7 +108,12 @@ def task_handler(target: Any = None, /, *, isolation: Isolation = "process") -> 
 
 def default_name(function: Callable[..., Any]) -> str:
     """ "<module tail>.<function>", where a module called `tasks` is known by its package."""
-    return f"{function.__module__.removesuffix('.tasks').rpartition('.')[2]}.{function.__name__}"
+    return name_in(function.__module__, function.__name__)
+
+
+def name_in(module: str, function: str) -> str:
+    """The default name of that module's function."""
+    return f"{module.removesuffix('.tasks').rpartition('.')[2]}.{function}"
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Where handlers come from: `tasks.py` of installed apps, named modules, and the playground file."""
+"""Where handlers come from: `tasks.py` of installed apps, named modules, and the files of the playground."""
 
 import importlib
 import importlib.util
@@ -7,6 +7,8 @@ import logging
 import sys
 import traceback
 import types
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,10 @@ from typing import Any
 from apps.worker.handlers.registry import REGISTRY, Registry
 
 log = logging.getLogger(__name__)
-PLAYGROUND_MODULE = "playground.tasks"
+PLAYGROUND = "playground."
+"""What the names of its modules begin with: `playground/tasks.py` is `playground.tasks`."""
+
+Signature = tuple[tuple[str, int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,8 @@ class HandlerSources:
     """What a process loads before it runs handlers.
 
     installed_apps: set Django up and import `tasks` of every installed app that has one.
-    modules: further modules, by dotted name. playground: path of a file that is loaded again when it is saved.
+    modules: further modules, by dotted name. playground: path of a folder whose files, or of a file that, is loaded
+    again when it is saved.
     """
 
     installed_apps: bool = True
@@ -37,15 +43,29 @@ class HandlerSources:
         data: dict[str, Any] = json.loads(text)
         return cls(data["installed_apps"], tuple(data["modules"]), data["playground"])
 
-    def playground_signature(self) -> tuple[int, int, int] | None:
-        """Changes whenever the playground file is saved; None while there is none."""
-        if self.playground is None:
-            return None
-        try:
-            seen = Path(self.playground).stat()
-        except OSError:
-            return None
-        return seen.st_mtime_ns, seen.st_size, seen.st_ino
+    def playground_signature(self) -> Signature:
+        """Changes whenever a file of the playground is saved, added or removed; empty while there is none."""
+        return signature_of(self.playground_files())
+
+    def playground_files(self) -> list[Path]:
+        return [] if self.playground is None else files_of(Path(self.playground))
+
+
+def files_of(place: Path) -> list[Path]:
+    """The Python files of a playground, by name. What editors leave beside them (.#x.py, x.py~) and _x.py are none."""
+    if not place.is_dir():
+        return [place] if place.exists() else []
+    return sorted(file for file in place.glob("*.py") if file.name[0] not in "._")
+
+
+def signature_of(files: Sequence[Path]) -> Signature:
+    """Changes with any of them; a file that is gone by now is left out."""
+    found = []
+    for file in files:
+        with suppress(OSError):
+            seen = file.stat()
+            found.append((str(file), seen.st_mtime_ns, seen.st_size, seen.st_ino))
+    return tuple(found)
 
 
 def load_all(sources: HandlerSources) -> Registry:
@@ -60,24 +80,29 @@ def load_all(sources: HandlerSources) -> Registry:
 
 
 def load_playground(sources: HandlerSources) -> None:
-    """Load the playground file, anew if it was loaded before.
+    """Load the files of the playground, anew if they were loaded before. One that fails leaves the others."""
+    for name in {*REGISTRY.broken, *(handler.source for handler in REGISTRY.handlers.values())}:
+        if name.startswith(PLAYGROUND):
+            REGISTRY.forget_source(name)
+    for file in sources.playground_files():
+        _load_file(file)
 
-    Compiled here and not imported: two saves within a second would be told apart by neither the time nor, if
-    it is unlucky, the size that a cached .pyc is compared by.
+
+def _load_file(file: Path) -> None:
+    """Compiled here and not imported: two saves within a second would be told apart by neither the time nor, if it is
+    unlucky, the size that a cached .pyc is compared by.
     """
-    REGISTRY.forget_source(PLAYGROUND_MODULE)
-    if sources.playground is None or not Path(sources.playground).exists():
-        return
-    module = types.ModuleType(PLAYGROUND_MODULE)
-    module.__file__ = sources.playground
-    sys.modules[PLAYGROUND_MODULE] = module
+    name = PLAYGROUND + file.stem
+    module = types.ModuleType(name)
+    module.__file__ = str(file)
+    sys.modules[name] = module
     try:
-        code = compile(Path(sources.playground).read_bytes(), sources.playground, "exec")
+        code = compile(file.read_bytes(), str(file), "exec")
         exec(code, module.__dict__)  # noqa: S102 - this is what loading a module does
     except BaseException as problem:
         # Half of its handlers are worse than none: which half would depend on the line that failed.
-        REGISTRY.forget_source(PLAYGROUND_MODULE)
-        _note_broken(PLAYGROUND_MODULE, "playground/tasks.py", problem)
+        REGISTRY.forget_source(name)
+        _note_broken(name, f"playground/{file.name}", problem)
 
 
 def _module_names(sources: HandlerSources) -> list[str]:

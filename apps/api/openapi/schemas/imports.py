@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from apps.api.imports import FORMS, TEXT_BYTES
+from apps.api.imports import FORMS
 from apps.api.openapi.shapes import (
     ANYTHING,
     BOOLEAN,
@@ -19,7 +19,7 @@ from apps.api.openapi.shapes import (
     record,
     text,
 )
-from apps.definitions.crontab import importing
+from apps.definitions.crontab import importing, reading
 from apps.definitions.crontab.lines import KINDS, SYSTEM, USER
 from apps.definitions.crontab.planning import LONGEST_SOURCE
 
@@ -30,7 +30,7 @@ _FLAG = or_null(BOOLEAN)
 SCHEMAS: dict[str, Shape] = {
     "CrontabInput": given(
         {
-            "text": text(TEXT_BYTES),
+            "text": text(reading.MOST_BYTES),
             "timezone": or_null({**TEXT, "description": "of lines without CRON_TZ; UTC if absent"}),
             "source": or_null(
                 {**text(LONGEST_SOURCE, 1), "description": "what it is known by when it is imported again"}

@@ -1,0 +1,1 @@
+"""A crontab that is pasted: what each line would be, and the import."""
