@@ -141,8 +141,8 @@ THIRTY: list[dict[str, Any]] = [
 
 
 def test_thirty_nodes_change_live_within_a_second_of_each_commit(stage: DagStage) -> None:
-    """Without polling. Each state that a commit brings comes as a frame with the node's version, and is on screen within
-    1 s, in a version above the one before.
+    """Without polling. Each state that a commit brings comes as a frame with the node's version, and is on screen
+    within 1 s, in a version above the one before.
     """
     run = stage.run(THIRTY)
     page = stage.visit(f"runs/{run}/")
