@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from apps.console.access import principal_of
 from apps.console.hub import Hub, Viewer
 from apps.tenants.principal import Principal
+from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.errors import NotFound
 
 RECHECK_SECONDS = 30.0
@@ -24,7 +25,10 @@ def _principal_now(person_id: Any, slug: str) -> Principal:
     person = get_user_model().objects.filter(pk=person_id).first()
     if person is None:
         raise NotFound("nobody is logged in")
-    return principal_of(person, slug)
+    try:
+        return principal_of(person, slug)
+    except WrongRegion as error:
+        raise NotFound(str(error)) from error
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):

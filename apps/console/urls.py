@@ -22,6 +22,7 @@ urlpatterns = [
     path("console/executions/", views.home),
     path("t/<slug:slug>/", overview.overview, name="overview"),
     path("t/<slug:slug>/state", overview.overview_state, name="overview_state"),
+    path("t/<slug:slug>/find", views.found, name="find"),
     path("t/<slug:slug>/executions/", views.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", views.execution, name="execution"),
     path("t/<slug:slug>/workers/", views.workers, name="workers"),

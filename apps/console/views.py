@@ -15,9 +15,10 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from apps.console import consumers, detail, listing, login_links, rows, summary
+from apps.console import consumers, detail, finding, listing, login_links, rows, summary
 from apps.console.access import first_tenant_of, principal_of, tenants_of
 from apps.console.consumers import parse_state
+from apps.console.errors import error_page
 from apps.executions import fleet, selectors
 from apps.logs import answers
 from apps.tenants.models import Role
@@ -55,6 +56,7 @@ def frame(request: HttpRequest, principal: Principal) -> dict[str, Any]:
         "tenant_slug": principal.tenant_slug,
         "other_tenants": list(others),
         "dead_letters": badge,
+        "operates": principal.may(Role.OPERATOR),
     }
 
 
@@ -67,6 +69,13 @@ def home(request: HttpRequest) -> HttpResponse:
     if tenant is None:
         return render(request, "console/no_tenant.html")
     return redirect("console:overview", slug=tenant.slug)
+
+
+@in_tenant
+def found(request: HttpRequest, principal: Principal) -> JsonResponse:
+    """What the palette finds for `q`."""
+    text = request.GET.get("q", "")
+    return JsonResponse({"found": finding.find(principal, request.user, text, now=SYSTEM_CLOCK.now())})
 
 
 @in_tenant
@@ -142,6 +151,6 @@ def login_by_link(request: HttpRequest, token: str) -> HttpResponse:
     except redis.RedisError:
         found = login_links.Refused("login links do not work while Redis is away; log in by password")
     if isinstance(found, login_links.Refused):
-        return render(request, "console/link_refused.html", {"why": found.why}, status=403)
+        return error_page(request, 403, happened=f"Not logged in: {found.why}.")
     login(request, found, backend="django.contrib.auth.backends.ModelBackend")
     return redirect(reverse("console:home"))

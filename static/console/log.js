@@ -110,6 +110,7 @@ function open() {
   });
 }
 
+document.addEventListener("zone", look);
 let typed = null;
 search.addEventListener("input", () => {
   clearTimeout(typed);
