@@ -41,6 +41,7 @@ class World:
     running: Execution
     done: Execution
     dead: Execution
+    node: str = "score"
 
     @property
     def values(self) -> dict[str, Any]:
@@ -51,7 +52,7 @@ class World:
             "identity": self.done.id,
             "dag_id": self.dag.id,
             "run_id": self.run,
-            "node_id": "score",
+            "node_id": self.node,
         }
 
 
@@ -200,7 +201,7 @@ def make_hostile(slug: str = "hostile") -> World:
     running = ledger.add(Status.RUNNING, task=HOSTILE)
     letters(ledger, 2, task=HOSTILE, kind=f"{HOSTILE}: {long}", error=error)
     dag = dags.make(long[:100], [{"id": "n" * 60}, {"id": "last", "depends_on": ["n" * 60]}], description=HOSTILE)
-    return World(tenant, ledger, dags, task, dag, dags.start(dag), running, done, dead)
+    return World(tenant, ledger, dags, task, dag, dags.start(dag), running, done, dead, node="last")
 
 
 def make_large(world: World) -> UUID:
