@@ -57,7 +57,7 @@ def test_the_palette_finds_and_does(stage: DagStage) -> None:
 
     page.keyboard.press("Control+k")
     expect(options.filter(has_text="Dead letters")).to_have_count(1)
-    expect(options.filter(has_text="New task")).to_have_count(2)  # of this page, and of everywhere
+    expect(options.filter(has_text="New task")).to_have_count(1)
     keep(page, "palette")
     page.keyboard.type("warm")
     expect(options.filter(has_text="warm-up-night")).to_have_count(1)

@@ -5,6 +5,7 @@ const more = rail?.querySelector("[data-more]");
 function put(isOpen) {
   rail.classList.toggle("open", isOpen);
   more.setAttribute("aria-expanded", String(isOpen));
+  more.lastElementChild.textContent = isOpen ? "Less" : "More";
 }
 
 more?.addEventListener("click", () => put(!rail.classList.contains("open")));

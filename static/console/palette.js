@@ -1,6 +1,5 @@
 // Ctrl-K: one field that finds pages, tasks, DAGs, runs and executions, and does what is common.
-import { acts, pages, settings, zonesLike } from "./palette_items.js";
-import { icon } from "./palette_items.js";
+import { acts, icon, pages, settings, zonesLike } from "./palette_items.js";
 
 const dialog = document.querySelector("#palette");
 const field = dialog?.querySelector("input");
@@ -64,7 +63,9 @@ function mark(to) {
 function own(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (isZones) return zonesLike(words);
-  const known = [...acts(), ...pages(), ...settings(() => open({ zones: true }))].filter((item) => matches(item, words));
+  const here = acts();
+  const others = [...pages(), ...settings(() => open({ zones: true }))].filter((item) => !here.some((act) => act.label === item.label));
+  const known = [...here, ...others].filter((item) => matches(item, words));
   return text.length >= 3 ? [...known, ...zonesLike(words).slice(0, 4)] : known;
 }
 
@@ -114,6 +115,9 @@ export function open({ zones = false } = {}) {
 }
 
 if (dialog) {
+  if (/Mac|iP(hone|ad)/.test(navigator.platform)) {
+    for (const cap of document.querySelectorAll("kbd")) cap.textContent = cap.textContent.replace("Ctrl", "⌘");
+  }
   for (const button of document.querySelectorAll("[data-palette]")) {
     button.addEventListener("click", () => open({ zones: button.dataset.palette === "zones" }));
   }
