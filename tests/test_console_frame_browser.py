@@ -37,7 +37,7 @@ def keep(page: Page, name: str) -> None:
     """In both themes."""
     for scheme in ("light", "dark"):
         if PICTURES:
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             page.screenshot(path=str(Path(PICTURES) / f"{name}-{scheme}.png"))
 
 
