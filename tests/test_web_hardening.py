@@ -126,7 +126,7 @@ def test_a_failure_tells_its_number_and_no_trace(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.django_db
 def test_a_failure_outside_of_views_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Any, request: Any) -> Any:
-        raise RuntimeError("hidden")
+        raise RuntimeError("the hidden reason")
 
     monkeypatch.setattr("django.middleware.common.CommonMiddleware.process_request", fail)
     told = Client(raise_request_exception=False).get("/api/v1/tasks")
