@@ -197,3 +197,15 @@ def test_a_lost_server_is_said_until_it_is_back(stage: DagStage) -> None:
     keep(page, "server-down")
     page.context.set_offline(False)
     expect(banner).to_be_hidden()
+
+
+def test_a_run_fits_on_one_sheet_of_paper(stage: DagStage) -> None:
+    run = stage.run()
+    stage.dags.end(run, extract={"shops": [1, 2], "type": "invoice"})
+    page = stage.visit(f"runs/{run}/", scheme="light")
+    sheets = page.pdf(format="A4", path=f"{PICTURES}/run.pdf" if PICTURES else None)
+    assert len(re.findall(rb"/Type\s*/Page\b", sheets)) == 1
+    page.emulate_media(media="print")
+    for gone in (".rail", ".top .go", "main .acts", "[data-zoom]"):
+        assert page.locator(f"{gone} >> visible=true").count() == 0, gone
+    keep(page, "run-on-paper")

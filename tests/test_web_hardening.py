@@ -119,7 +119,7 @@ def test_a_failure_tells_its_number_and_no_trace(monkeypatch: pytest.MonkeyPatch
     assert page["X-Request-Id"] in page.content.decode()
     assert "bad" not in page["X-Request-Id"]
     for answer in (told, page):
-        for hidden in ("hidden", "Traceback", "RuntimeError", ".py"):
+        for hidden in ("hidden reason", "Traceback", "RuntimeError", ".py"):
             assert hidden not in answer.content.decode()
 
 

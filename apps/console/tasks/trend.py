@@ -77,7 +77,7 @@ def _bar(at: int, line: ExecutionLine, longest: timedelta, link: str) -> str:
     told = f'data-said="{said}" data-said-at="{line.scheduled_at.isoformat()}"'
     href = escape(link.replace("00000000-0000-0000-0000-000000000000", str(line.id)))
     return (
-        f'<a href="{href}" aria-label="{words}" {told} data-state="{line.state.word}"><title {told}>{words}</title>'
+        f'<a href="{href}" aria-label="{words}" data-state="{line.state.word}" {told}><title {told}>{words}</title>'
         f'<rect class="hit" x="{at * (_BAR + _GAP)}" y="0" width="{_BAR + _GAP}" height="{_STRIP_HEIGHT}"/>'
         f'<rect class="run" x="{at * (_BAR + _GAP)}" y="{_STRIP_HEIGHT - height:g}" width="{_BAR}" height="{height:g}"'
         ' rx="1"/></a>'
