@@ -13,7 +13,7 @@ CHOSEN = {
     "run-with-a-node-light-1440": "console-run",
     "letters-light-1440": "console-dead-letters",
     "task-dark-1440": "console-task",
-    "tasks-light-1440": "console-tasks",
+    "executions-light-1440": "console",
     "palette-found-dark": "console-palette",
 }
 """A picture of the tour → its name in docs/."""

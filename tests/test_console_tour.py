@@ -42,22 +42,28 @@ class Tourist:
         self.client = Client()
         self.client.force_login(make_member(tenant, Role.OPERATOR))
 
-    def page(self, width: int = WIDE[0], height: int = WIDE[1], *, known: bool = True) -> Page:
-        """known: logged in."""
+    def _cookie(self) -> Any:
+        name = settings.SESSION_COOKIE_NAME
+        return {"name": name, "value": self.client.cookies[name].value, "url": self._url}
+
+    def page(self, width: int = WIDE[0], height: int = WIDE[1]) -> Page:
+        """Of somebody who is logged in."""
         context = self._browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="light", timezone_id="Europe/Paris",
             reduced_motion="reduce", bypass_csp=True,
         )  # fmt: skip
-        if known:
-            name = settings.SESSION_COOKIE_NAME
-            context.add_cookies([{"name": name, "value": self.client.cookies[name].value, "url": self._url}])
+        context.add_cookies([self._cookie()])
         return context.new_page()
 
     def go(self, page: Page, stop: Stop) -> None:
         """Until what the page fetches has come."""
         if "#" in stop.path:
             page.goto("about:blank")  # else only the hash would change
+        if stop.name == "login":
+            page.context.clear_cookies()  # who is known is sent on
         page.goto(self._url + stop.path)
+        if stop.name == "login":
+            page.context.add_cookies([self._cookie()])
         page.wait_for_function("!document.querySelector('[aria-busy=true]')")
 
 
@@ -106,6 +112,13 @@ def test_no_page_keeps_people_out(tourist: Tourist, world: World, more: bool) ->
         page.emulate_media(color_scheme="dark")
         problems += [f"{stop.name}, dark: {one}" for one in findings(page, COLOURS)]
         keep(page, f"{stop.name}-dark-1440")
+    tourist.go(page, stops[0])
+    page.evaluate(AXE)
+    for name, key in (("palette", "Control+k"), ("keys", "?")):
+        page.keyboard.press(key)
+        page.locator("dialog[open]").wait_for()
+        problems += [f"{name}: {one}" for one in findings(page, ALL)]
+        page.keyboard.press("Escape")
     assert not problems, "\n".join(problems)
 
 

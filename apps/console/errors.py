@@ -1,5 +1,6 @@
 """Pages that say what went wrong: what happened, and what to do next. None asks the database for anything."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from django.shortcuts import render
 from apps.tenants.regions import WrongRegion
 from chronoweb.runtime import request_id
 from chronoweb.runtime.errors import ServiceUnavailable
+
+logger = logging.getLogger(__name__)
 
 AWAY_SECONDS = 5
 """How soon the page of a service that is away loads itself again."""
@@ -101,9 +104,14 @@ class ErrorPages:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if request.path.startswith("/api/"):
+            return None
         if isinstance(error, WrongRegion):
             return self._elsewhere(request, error)
-        return away(request) if isinstance(error, _AWAY) else None
+        if not is_away(error):
+            return None
+        logger.warning("a service is away", extra={"action": "console.unavailable", "error": str(error)})
+        return away(request)
 
     def _elsewhere(self, request: HttpRequest, error: WrongRegion) -> HttpResponse:
         if "application/json" in request.headers.get("Accept", ""):
