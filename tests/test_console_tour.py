@@ -119,6 +119,7 @@ def test_no_page_keeps_people_out(tourist: Tourist, world: World, more: bool) ->
         page.locator("dialog[open]").wait_for()
         problems += [f"{name}: {one}" for one in findings(page, ALL)]
         page.keyboard.press("Escape")
+        page.locator("dialog[open]").wait_for(state="hidden")
     assert not problems, "\n".join(problems)
 
 
