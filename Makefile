@@ -1,6 +1,7 @@
 # make run    chronoweb with its own PostgreSQL and Valkey        make run PORT=8080 ARGS="--transport kafka"
 # make test   the whole suite, on real services                   make test ARGS="tests/test_supervisor.py -x"
 # make lint   style, types, import contracts                      make drill: the tests that take minutes
+# make pictures   every page of the console, in build/pictures    make pictures DOCS=1: and those of docs/
 #
 # Needs python3 (3.11 or newer) and nothing else; the virtual environment is .venv.
 
@@ -12,7 +13,7 @@ TEST_PROCESSES ?= 2
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test drill lint format clean browser engine
+.PHONY: run test drill pictures lint format clean browser engine
 .DEFAULT_GOAL := run
 
 # Dies with make, also when that is killed: a second run must never meet a first one that nobody sees.
@@ -26,6 +27,12 @@ test: $(VENV)/.installed-dev browser engine
 
 drill: $(VENV)/.installed-dev browser engine
 	$(VENV)/bin/python -m pytest -m drill $(ARGS)
+
+# Each page at 1440 and 390 pixels, light and dark, and its states: empty, one row, 500 nodes, hostile names, no server.
+pictures: $(VENV)/.installed-dev browser
+	CONSOLE_PICTURES=$(CURDIR)/build/pictures $(VENV)/bin/python -m pytest -m "drill or not drill" \
+		tests/test_console_tour.py tests/test_console_frame_browser.py $(ARGS)
+	$(if $(DOCS),$(VENV)/bin/python -m tests.docs_pictures build/pictures docs)
 
 # The console's tests drive a real Chromium. As root on Debian it is fetched; elsewhere it is asked for.
 browser:

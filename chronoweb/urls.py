@@ -19,5 +19,7 @@ urlpatterns = [
 if settings.DEMO_ENDPOINTS:
     urlpatterns.insert(0, path("", include("apps.quickstart.urls")))
 
-handler400 = "apps.api.problems.bad_request"
-handler500 = "apps.api.problems.server_error"
+handler400 = "chronoweb.errors.bad_request"
+handler403 = "chronoweb.errors.forbidden"
+handler404 = "chronoweb.errors.not_found"
+handler500 = "chronoweb.errors.server_error"

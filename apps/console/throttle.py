@@ -5,8 +5,8 @@ from functools import wraps
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
+from apps.console.errors import error_page
 from apps.tenants.limits import count_attempt
 from chronoweb.runtime.rate_limit import TooMany
 
@@ -22,7 +22,7 @@ def throttled(view: Callable[..., Any]) -> Callable[..., Any]:
                     address=request.META.get("REMOTE_ADDR", ""), username=request.POST.get("username", "")[:200]
                 )
             except TooMany as refused:
-                answer = render(request, "console/link_refused.html", {"why": str(refused)}, status=429)
+                answer = error_page(request, 429, happened=f"Not logged in: {refused}.")
                 answer["Retry-After"] = str(refused.taken.retry_seconds)
                 return answer
         return view(request, *args, **kwargs)

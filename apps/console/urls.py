@@ -31,6 +31,7 @@ urlpatterns = [
     path("console/executions/", views.home),
     path("t/<slug:slug>/", overview.overview, name="overview"),
     path("t/<slug:slug>/state", overview.overview_state, name="overview_state"),
+    path("t/<slug:slug>/find", views.found, name="find"),
     path("t/<slug:slug>/first-steps/put-away", first_steps.put_away, name="put_away"),
     path("t/<slug:slug>/executions/", executions.executions, name="executions"),
     path("t/<slug:slug>/executions/<uuid:identity>/", executions.execution, name="execution"),

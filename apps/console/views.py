@@ -7,17 +7,20 @@ from typing import Any
 import redis
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from apps.console import listing, login_links
+from apps.console import finding, listing, login_links
 from apps.console.access import first_tenant_of, principal_of, tenants_at_home, tenants_of
+from apps.console.errors import error_page
+from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from apps.tenants.regions import WrongRegion
+from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import NotFound
 
 _MOST_TENANTS_LISTED = 50
@@ -64,6 +67,7 @@ def frame(request: HttpRequest, principal: Principal) -> dict[str, Any]:
         "tenant_slug": principal.tenant_slug,
         "other_tenants": list(others),
         "dead_letters": badge,
+        "operates": principal.may(Role.OPERATOR),
     }
 
 
@@ -78,6 +82,13 @@ def home(request: HttpRequest) -> HttpResponse:
     return redirect("console:overview", slug=tenant.slug)
 
 
+@in_tenant
+def found(request: HttpRequest, principal: Principal) -> JsonResponse:
+    """What the palette finds for `q`."""
+    text = request.GET.get("q", "")
+    return JsonResponse({"found": finding.find(principal, request.user, text, now=SYSTEM_CLOCK.now())})
+
+
 @require_GET
 @never_cache
 def login_by_link(request: HttpRequest, token: str) -> HttpResponse:
@@ -87,6 +98,6 @@ def login_by_link(request: HttpRequest, token: str) -> HttpResponse:
     except redis.RedisError:
         found = login_links.Refused("login links do not work while Redis is away; log in by password")
     if isinstance(found, login_links.Refused):
-        return render(request, "console/link_refused.html", {"why": found.why}, status=403)
+        return error_page(request, 403, happened=f"Not logged in: {found.why}.")
     login(request, found, backend="django.contrib.auth.backends.ModelBackend")
     return redirect(reverse("console:home"))

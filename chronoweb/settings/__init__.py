@@ -87,7 +87,9 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "apps.console.errors.ErrorPages",
 ]
+CSRF_FAILURE_VIEW = "apps.console.errors.forbidden_form"
 
 ROOT_URLCONF = "chronoweb.urls"
 ASGI_APPLICATION = "chronoweb.asgi.application"

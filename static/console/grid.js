@@ -53,9 +53,12 @@ export function grid(element, runs) {
     rows.replace(shown.nodes.length, {});
   }
 
+  document.addEventListener("zone", draw);
   return {
     async read() {
       const answer = await fetch(element.dataset.grid).catch(() => null);
+      element.removeAttribute("aria-busy");
+      element.querySelector("[data-grid-wait]")?.remove();
       if (!answer?.ok) return;
       shown = await answer.json();
       draw();

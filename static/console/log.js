@@ -5,6 +5,7 @@ import { clockTime } from "./times.js";
 
 const MOST_LINES = 500000; // in this page; the download has all
 const AGAIN_MS = 3000;
+const [LEAST_PX, MOST_PX] = [56, 432];
 const panel = document.querySelector("[data-log]");
 const find = (name) => panel.querySelector(`[data-log-${name}]`);
 const [state, counted, found, search, follow] = ["state", "count", "found", "search", "follow"].map(find);
@@ -52,6 +53,7 @@ const contains = (text) => plain(JSON.parse(text).text).toLowerCase().includes(w
 const mark = (text, attempt) => JSON.stringify({ stream: "system", text, attempt });
 
 function tell() {
+  view.box.style.height = `${Math.max(LEAST_PX, Math.min(MOST_PX, 18 * (matches ?? lines).length + 2))}px`; // no empty box
   counted.textContent = `${number.format(lines.length)} line${lines.length === 1 ? "" : "s"}${gone ? `, ${number.format(gone)} older ones only in the download` : ""}`;
   found.textContent = matches ? `${number.format(matches.length)} found` : "";
 }
@@ -110,6 +112,7 @@ function open() {
   });
 }
 
+document.addEventListener("zone", look);
 let typed = null;
 search.addEventListener("input", () => {
   clearTimeout(typed);

@@ -35,7 +35,11 @@ export class Panel {
   wait() {
     const name = document.createElement("h3");
     name.textContent = this.node;
-    this.element.replaceChildren(name);
+    const bars = document.createElement("div");
+    bars.className = "skeleton";
+    bars.append(...Array.from({ length: 6 }, () => document.createElement("i")));
+    this.element.replaceChildren(name, bars);
+    this.element.setAttribute("aria-busy", "true");
     this.element.hidden = false;
   }
 
@@ -73,6 +77,7 @@ export class Panel {
     const node = this.node;
     const answer = await fetch(`${this.url}${encodeURIComponent(node)}/`).catch(() => null);
     if (node !== this.node) return;
+    this.element.removeAttribute("aria-busy");
     if (answer?.ok) this.element.innerHTML = await answer.text(); // escaped by the server's templates
     else if (first) this.element.textContent = `Nothing can be said of ${node} now.`;
     localise(this.element);

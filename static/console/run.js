@@ -67,7 +67,9 @@ let drawing = null;
 async function redraw() {
   drawing = null;
   const answer = await fetch(page.dataset.ganttUrl).catch(() => null);
-  if (answer?.ok) timeline.innerHTML = await answer.text(); // escaped by the server's templates
+  if (!answer?.ok) return;
+  timeline.innerHTML = await answer.text(); // escaped by the server's templates
+  localise(timeline);
 }
 
 follow(page, (message) => {

@@ -1,15 +1,11 @@
-// Times in the viewer's zone, durations and countdowns. The server sends UTC and agrees on the words
+// Times in the zone that the viewer chose, durations and countdowns. The server sends UTC and agrees on the words
 // (apps/console/wording.py); this page's clock is corrected by the server's.
-export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+import { OF_TASK, chosen, format, label, zone } from "./zones.js";
+
 const offset = Date.parse(document.body.dataset.now) - Date.now();
+const FAR_MS = 300 * 86400000; // beyond it a day needs its year
 export const now = () => Date.now() + offset;
-
-const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-const whole = (timeZone) =>
-  new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone });
-
-export const clockTime = (instant) => clock.format(instant);
+export const clockTime = (instant) => format("clock", instant, zone());
 
 export function duration(ms) {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
@@ -26,10 +22,24 @@ const countdown = (ms) => (ms < 60000 ? `${Math.max(0, Math.round(ms / 1000))} s
 
 function inZone(instant, timeZone) {
   try {
-    return `${whole(timeZone).format(instant)} ${timeZone}`;
+    return `${format("whole", instant, timeZone)} ${timeZone}`;
   } catch {
     return ""; // a zone that this browser does not know
   }
+}
+
+// The zone of one element; UTC for a task's that this browser does not know.
+function zoneOf(element) {
+  const wanted = zone(element.dataset.zone);
+  return inZone(0, wanted) ? wanted : "UTC";
+}
+
+// "08:00:00", "30 Nov 08:00:00" on another day, "1 Jan 2028 08:00:00" far away. With each task's zone, which one it is.
+export function written(instant, timeZone) {
+  const far = Math.abs(instant - now()) > FAR_MS;
+  const today = format("day", instant, timeZone) === format("day", now(), timeZone);
+  const day = far ? `${format("date", instant, timeZone)} ` : today ? "" : `${format("day", instant, timeZone)} `;
+  return day + format("clock", instant, timeZone) + (chosen === OF_TASK ? ` ${format("short", instant, timeZone)}` : "");
 }
 
 function relative(instant) {
@@ -37,17 +47,24 @@ function relative(instant) {
   return ms > 0 ? `in ${countdown(ms)}` : `${countdown(-ms)} ago`;
 }
 
-// Write every <time> under `root` in the viewer's zone.
+// Write every <time> under `root` in the chosen zone; data-said-at: a text that ends in one; data-zone-name: the zone.
 export function localise(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const instant = new Date(element.dateTime);
-    const today = day.format(instant) === day.format(now());
-    const shown = element.classList.contains("hm") ? clock.format(instant).slice(0, 5) : clock.format(instant);
-    element.textContent = (today || shown.length === 5 ? "" : `${day.format(instant)} `) + shown;
-    const zones = [...new Set([zone, element.dataset.zone || "UTC", "UTC"])];
-    const moved = element.dataset.runs && `runs at ${clock.format(new Date(element.dataset.runs))}, moved by jitter or a retry`;
+    const shown = zoneOf(element);
+    const isShort = element.classList.contains("hm");
+    element.textContent = isShort ? format("clock", instant, shown).slice(0, 5) : written(instant, shown);
+    const zones = [...new Set([shown, element.dataset.zone || "UTC", "UTC"])];
+    const { runs } = element.dataset;
+    const moved = runs && `runs at ${written(new Date(runs), shown)}, moved by jitter or a retry`;
     element.title = [relative(instant), ...zones.map((name) => inZone(instant, name)), moved].filter(Boolean).join("\n");
   }
+  for (const element of root.querySelectorAll("[data-said-at]")) {
+    const words = `${element.dataset.said} ${written(new Date(element.dataset.saidAt), zoneOf(element))}`;
+    if (element.localName === "title") element.textContent = words;
+    else element.setAttribute("aria-label", words);
+  }
+  for (const element of root.querySelectorAll("[data-zone-name]")) element.textContent = label();
   tick(root);
 }
 

@@ -35,7 +35,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Gantt:
-    """ticks: (x, words) of the time axis. left_out: nodes beyond SHOWN."""
+    """ticks: (x, words) of the time axis, which goes from begin to end. left_out: nodes beyond SHOWN."""
 
     bars: list[Bar]
     ticks: list[tuple[float, str]]
@@ -43,6 +43,8 @@ class Gantt:
     path: list[str]
     path_took: str
     left_out: int
+    begin: datetime
+    end: datetime
 
 
 def read(run: DagRun, *, now: datetime) -> Gantt:
@@ -78,6 +80,8 @@ def read(run: DagRun, *, now: datetime) -> Gantt:
         path=[names[node] for node in path],
         path_took=duration(timedelta(seconds=sum(spans[node].seconds or 0 for node in path))),
         left_out=len(released) - len(shown),
+        begin=begin,
+        end=end,
     )
 
 

@@ -70,10 +70,11 @@ class OverviewPage(PacedPage):
     def _hour(self, now: datetime) -> dict[str, Any]:
         load = next_hour(self._principal, now=now)
         most = max(*load.nominal, *load.shifted)
+        instants = [load.begin + timedelta(minutes=minute) for minute in range(60)]
         peak = max(range(len(load.shifted)), key=load.shifted.__getitem__)
         return {
-            "nominal": bars(load.nominal, most),
-            "shifted": bars(load.shifted, most),
+            "nominal": list(zip(bars(load.nominal, most), instants, strict=False)),
+            "shifted": list(zip(bars(load.shifted, most), instants, strict=False)),
             "most": most,
             "total": sum(load.shifted),
             "peak": load.shifted[peak],
@@ -81,7 +82,6 @@ class OverviewPage(PacedPage):
             "ticks": [load.begin + timedelta(minutes=minute) for minute in _TICKS],
             "at_least": load.at_least,
             "estimated": load.estimated,
-            "instants": [load.begin + timedelta(minutes=minute) for minute in range(60)],
         }
 
     def _today(self, now: datetime) -> dict[str, Any]:

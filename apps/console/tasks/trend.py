@@ -72,10 +72,12 @@ def strip(lines: Sequence[ExecutionLine], link: str) -> SafeString:
 def _bar(at: int, line: ExecutionLine, longest: timedelta, link: str) -> str:
     share = line.took / longest if line.took is not None and longest else 0.0
     height = round(_LEAST_BAR + share * (_STRIP_HEIGHT - _LEAST_BAR), 1)
-    words = escape(f"{words_of(line)} · due {line.scheduled_at:%Y-%m-%d %H:%M:%S} UTC")
+    said = escape(f"{words_of(line)} · due")
+    words = f"{said} {line.scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
+    told = f'data-said="{said}" data-said-at="{line.scheduled_at.isoformat()}"'
     href = escape(link.replace("00000000-0000-0000-0000-000000000000", str(line.id)))
     return (
-        f'<a href="{href}" aria-label="{words}" data-state="{line.state.word}"><title>{words}</title>'
+        f'<a href="{href}" aria-label="{words}" data-state="{line.state.word}" {told}><title {told}>{words}</title>'
         f'<rect class="hit" x="{at * (_BAR + _GAP)}" y="0" width="{_BAR + _GAP}" height="{_STRIP_HEIGHT}"/>'
         f'<rect class="run" x="{at * (_BAR + _GAP)}" y="{_STRIP_HEIGHT - height:g}" width="{_BAR}" height="{height:g}"'
         ' rx="1"/></a>'
