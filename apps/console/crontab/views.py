@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 
 from apps.console.crontab.lines import shown
-from apps.console.dags.acts import posted
 from apps.console.fragments import may_act
+from apps.console.posts import posted
 from apps.console.views import frame, in_tenant
 from apps.definitions.crontab import importing, reading
 from apps.definitions.crontab.importing import Import

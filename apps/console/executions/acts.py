@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from apps.console import listing
 from apps.console.clicks import key_of, once
-from apps.console.dags.acts import posted
 from apps.console.executions.asked import Asked
+from apps.console.posts import posted
 from apps.executions import bulk, person_store, selectors, services
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
-from apps.console.dags.acts import posted
 from apps.console.letters.filters import Chosen
+from apps.console.posts import posted
 from apps.definitions.replaying import replay_edited
 from apps.executions import dead_letter_acts, dead_letters, services
 from apps.executions.dead_letter_acts import MOST_CANARIES

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
-from apps.console.dags.acts import posted
 from apps.console.fragments import may_act
+from apps.console.posts import posted
 from apps.definitions.crontab.planning import TAG
 from apps.definitions.tasks import live_tasks
 from apps.executions.models import DeadLetter

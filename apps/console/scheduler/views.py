@@ -6,8 +6,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.dags.acts import note_of, posted
 from apps.console.fragments import PiecesConsumer, polled
+from apps.console.posts import note_of, posted
 from apps.console.scheduler.page import SchedulerPage, may_move
 from apps.console.views import frame, in_tenant
 from apps.executions import failover, freezing

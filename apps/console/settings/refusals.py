@@ -9,7 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
-from apps.console.dags.acts import posted_by, refuse_unknown
+from apps.console.posts import posted_by, refuse_unknown
 from apps.console.tasks.acts import is_used, key_of
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal

@@ -11,7 +11,7 @@ from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
 from apps.console.clicks import key_of
-from apps.console.dags.acts import posted
+from apps.console.posts import posted
 from apps.console.tasks import listing
 from apps.console.tasks.asked import Asked
 from apps.definitions import selectors, services

@@ -7,8 +7,8 @@ from django.http import HttpRequest, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from apps.console.dags.acts import posted
 from apps.console.detail import readable
+from apps.console.posts import posted
 from apps.console.tasks import checking, form, offered
 from apps.definitions import selectors, services
 from apps.definitions.models import Task

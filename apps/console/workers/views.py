@@ -5,8 +5,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.dags.acts import no_fields, posted
 from apps.console.fragments import PiecesConsumer, polled
+from apps.console.posts import no_fields, posted
 from apps.console.views import frame, in_tenant
 from apps.console.workers.page import WorkersPage
 from apps.executions import draining

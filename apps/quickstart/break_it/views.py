@@ -9,8 +9,8 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.dags.acts import posted_by
 from apps.console.fragments import PiecesConsumer, polled
+from apps.console.posts import posted_by
 from apps.console.views import frame, in_tenant
 from apps.quickstart import demo
 from apps.quickstart.break_it import channel, ledger, load
