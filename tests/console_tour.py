@@ -49,7 +49,7 @@ def routes(patterns: list[Any] = urls.urlpatterns, before: str = "") -> Iterator
         path = before + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
             yield from routes(pattern.url_patterns, path)
-        elif isinstance(pattern, URLPattern):
+        elif isinstance(pattern, URLPattern) and not getattr(pattern.callback, "needs_whole_form", False):
             yield path, pattern.name or path
 
 

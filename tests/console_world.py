@@ -53,6 +53,7 @@ class World:
             "dag_id": self.dag.id,
             "run_id": self.run,
             "node_id": self.node,
+            "act": "cancel",
         }
 
 

@@ -1,6 +1,7 @@
 // A crontab as it is pasted: the server says of each line what it would be; nothing is written before "Import".
 import { post, say } from "./act.js";
-import { localise, zone } from "./times.js";
+import { localise } from "./times.js";
+import { OF_BROWSER } from "./zones.js";
 
 const CHECK_MS = 300;
 const form = document.querySelector("[data-crontab]");
@@ -51,7 +52,7 @@ function point(number) {
 }
 
 if (form) {
-  form.elements.timezone.value = zone;
+  form.elements.timezone.value = OF_BROWSER;
   form.querySelector("#zones").append(...(Intl.supportedValuesOf?.("timeZone") ?? ["UTC"]).map((name) => new Option(name, name)));
   form.addEventListener("input", soon);
   form.querySelector("[data-example]").addEventListener("click", () => {
