@@ -137,8 +137,8 @@ WITH u AS (
     UPDATE {executions} e SET
         status = {SCHEDULED},
         hold = {HOLD_NONE},
-        run_at = clock_timestamp(),
-        wake_at = clock_timestamp(),
+        run_at = statement_timestamp(),  -- one instant for both
+        wake_at = statement_timestamp(),
         finished_at = NULL,
         dispatched_at = NULL,
         cancel_requested_at = NULL,
@@ -218,8 +218,8 @@ WITH l AS (
     UPDATE {executions} e SET
         status = {SCHEDULED},
         hold = {HOLD_NONE},
-        run_at = clock_timestamp(),
-        wake_at = clock_timestamp(),
+        run_at = statement_timestamp(),  -- one instant for both
+        wake_at = statement_timestamp(),
         finished_at = NULL,
         dispatched_at = NULL,
         cancel_requested_at = NULL,
