@@ -131,11 +131,11 @@ def test_what_opens_over_a_page_keeps_nobody_out(tourist: Tourist, world: World,
 @pytest.mark.drill
 def test_pictures(tourist: Tourist, world: World, chromium: Browser, site: str) -> None:
     """Every page and state at two widths in both themes, for people to look at; nothing sticks out of a page."""
-    large = make_large(world)
     slug = world.tenant.slug
     shots = pages_of(world, tourist.client)
-    shots += [Stop("run-500-folded", f"/t/{slug}/runs/{large}/"), Stop("run-500", f"/t/{slug}/runs/{large}/?fold=off")]
     wide = take(tourist, shots)
+    large = f"/t/{slug}/runs/{make_large(world)}/"
+    wide += take(tourist, [Stop("run-500-folded", large), Stop("run-500", f"{large}?fold=off")])
     empty = Tourist(chromium, site, Tenant.objects.create(slug="empty", name="empty"))
     wide += take(empty, lists(slug, shots, "empty"))
     lone = Tourist(chromium, site, Tenant.objects.create(slug="one", name="one"))
