@@ -22,7 +22,10 @@ class Stop(NamedTuple):
     path: str
 
 
-NO_PAGES = re.compile(r"/act/|/check$|/save$|/stop$|^login/<|^logout/|^$|^console/executions/$|/logs")
+NO_PAGES = re.compile(
+    r"/act/|/check$|/save$|/stop$|^login/<|^logout/|^$|^console/executions/$|/logs"
+    r"|/put-away$|settings/.*/(add|make|<slug:act>)$"
+)
 """What is no page to look at: acts and checks of forms, which are POSTs; redirects; a stream."""
 
 OWN: dict[str, Callable[[World], dict[str, Any]]] = {

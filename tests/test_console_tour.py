@@ -115,14 +115,27 @@ def test_no_page_keeps_people_out(tourist: Tourist, world: World, more: bool) ->
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize(("key", "opened"), [("Control+k", "#palette[open]"), ("?", "#help[open]")])
+def test_what_opens_over_a_page_keeps_nobody_out(tourist: Tourist, world: World, key: str, opened: str) -> None:
+    page, problems = tourist.page(), []
+    tourist.go(page, Stop("tasks", f"/t/{world.tenant.slug}/tasks/"))
+    page.evaluate(AXE)
+    page.keyboard.press(key)
+    page.wait_for_selector(opened)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        problems += [f"{scheme}: {one}" for one in findings(page, ALL)]
+    assert not problems, "\n".join(problems)
+
+
 @pytest.mark.drill
 def test_pictures(tourist: Tourist, world: World, chromium: Browser, site: str) -> None:
     """Every page and state at two widths in both themes, for people to look at; nothing sticks out of a page."""
-    large = make_large(world)
     slug = world.tenant.slug
     shots = pages_of(world, tourist.client)
-    shots += [Stop("run-500-folded", f"/t/{slug}/runs/{large}/"), Stop("run-500", f"/t/{slug}/runs/{large}/?fold=off")]
     wide = take(tourist, shots)
+    large = f"/t/{slug}/runs/{make_large(world)}/"
+    wide += take(tourist, [Stop("run-500-folded", large), Stop("run-500", f"{large}?fold=off")])
     empty = Tourist(chromium, site, Tenant.objects.create(slug="empty", name="empty"))
     wide += take(empty, lists(slug, shots, "empty"))
     lone = Tourist(chromium, site, Tenant.objects.create(slug="one", name="one"))
