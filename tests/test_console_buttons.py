@@ -18,8 +18,9 @@ from django.test import Client, RequestFactory
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 from apps.tenants.models import AuditEntry, Role, Tenant, Tier
-from tests.console_buttons import BUTTONS, Button, Desk
+from tests.console_buttons import BUTTONS, Button
 from tests.console_dags import make_member
+from tests.console_desk import Desk
 from tests.console_ledger import make_person, make_tenant
 
 pytestmark = pytest.mark.django_db
