@@ -1,85 +1,20 @@
-"""Every button of the console: how its press is sent, what it writes, who may press it. The table of the role tests."""
+"""Every button of the console: how its press is sent, what it writes, who may press it. The table of the role tests.
+
+Those of "Break it" are not here: they are there only where a supervisor listens, and test_break_it.py tries them.
+"""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from datetime import timedelta
 from typing import Any
 
-from django.urls import reverse
-
 from apps.console.tasks import form
-from apps.definitions import services
-from apps.definitions.dags import standing
-from apps.definitions.models import Dag
-from apps.executions.dags import operations
-from apps.executions.dead_letters import DeadLetterFilter, start_replay
-from apps.executions.models import Execution
-from apps.executions.states import Status
-from apps.tenants.models import Role, Tenant
-from tests.console_dags import Dags
-from tests.console_ledger import Ledger, now
-from tests.console_letters import letter
+from apps.tenants.models import Role
+from tests.console_desk import Desk
+from tests.console_ledger import now
 
 DOCUMENT = {"name": "made-here", "handler": {"type": "python", "name": "demo.noop"}, "schedule": {"type": "event"}}
-
-
-class Desk:
-    """A tenant with something for each button; each thing is made when a button first asks for it."""
-
-    def __init__(self, tenant: Tenant) -> None:
-        self.tenant = tenant
-        self.ledger = Ledger(tenant)
-        self.dags = Dags(tenant)
-
-    def at(self, route: str, **arguments: Any) -> str:
-        return reverse(f"console:{route}", kwargs={"slug": self.tenant.slug, **arguments})
-
-    @cached_property
-    def task_id(self) -> Any:
-        return self.ledger.version("job").task_id
-
-    @cached_property
-    def paused_task_id(self) -> Any:
-        services.pause_task(principal=self.dags.who, task_id=self.task_id, note="for a while")
-        return self.task_id
-
-    @cached_property
-    def dead(self) -> Execution:
-        return letter(self.ledger)
-
-    @cached_property
-    def replay_id(self) -> Any:
-        letter(self.ledger)
-        return start_replay(principal=self.dags.who, wanted=DeadLetterFilter()).id
-
-    @cached_property
-    def dag(self) -> Dag:
-        nodes: list[dict[str, Any]] = [
-            {"id": "a"},
-            {"id": "ask", "approval": {"message": "?"}},
-            {"id": "b", "depends_on": ["a"]},
-        ]
-        return self.dags.make("acted-on", nodes)
-
-    @cached_property
-    def paused_dag(self) -> Dag:
-        standing.pause_dag(principal=self.dags.who, dag_id=self.dag.id)
-        return self.dag
-
-    @cached_property
-    def run_id(self) -> Any:
-        return self.dags.start(self.dag)
-
-    @cached_property
-    def paused_run_id(self) -> Any:
-        operations.pause_run(principal=self.dags.who, run_id=self.run_id)
-        return self.run_id
-
-    @cached_property
-    def failed_run_id(self) -> Any:
-        self.dags.end(self.run_id, a=Status.DEAD_LETTER)
-        return self.run_id
 
 
 @dataclass(frozen=True)
@@ -94,6 +29,8 @@ class Button:
     tables: tuple[str, ...] = ()
     sent: Callable[[Desk], Mapping[str, Any]] = field(default=lambda _: {})
     least: Role = Role.OPERATOR
+    platform: bool = False
+    """Whether it is for the platform's own tenant alone."""
 
 
 def _note(_: Desk) -> Mapping[str, Any]:
@@ -102,6 +39,10 @@ def _note(_: Desk) -> Mapping[str, Any]:
 
 def _document(_: Desk) -> Mapping[str, Any]:
     return form_of(DOCUMENT)
+
+
+def _crontab(_: Desk) -> Mapping[str, Any]:
+    return {"text": "30 2 * * * back-up", "timezone": "UTC", "form": "user", "source": "shop"}
 
 
 def form_of(document: dict[str, Any]) -> Mapping[str, Any]:
@@ -146,6 +87,36 @@ def _letters(act: str, audit: str, *tables: str, sent: Callable[[Desk], Mapping[
 
 def _letter(act: str, audit: str, *tables: str, sent: Callable[[Desk], Mapping[str, Any]]) -> Button:
     return Button(lambda desk: desk.at("letter_act", identity=desk.dead.id, act=act), audit, tables, sent)
+
+
+def _some(act: str, audit: str, *tables: str, of: str, by_id: bool) -> Button:
+    """Executions, chosen one by one or by a filter."""
+
+    def sent(desk: Desk) -> Mapping[str, Any]:
+        chosen = getattr(desk, of)
+        return {"id": str(chosen.id)} if by_id else {"counted_at": (now() + timedelta(seconds=1)).isoformat()}
+
+    return Button(lambda desk: desk.at("executions_act", act=act), audit, tables, sent)
+
+
+def _moves(act: str, audit: str, *tables: str, of: str = "led", **more: Any) -> Button:
+    def address(desk: Desk) -> str:
+        assert not of or getattr(desk, of)
+        return desk.at("scheduler_act", act=act)
+
+    return Button(address, audit, tables, least=Role.OWNER, platform=True, **more)
+
+
+def _set(route: str, audit: str, *tables: str, least: Role = Role.OPERATOR, of: str = "", **more: Any) -> Button:
+    """Of the settings. of: the address's parameter, which the desk has under the same name or as `member`, `secret`."""
+    act = more.pop("act", "")
+    names = {"username": "member", "name": "secret"}
+
+    def address(desk: Desk) -> str:
+        given = {of: getattr(desk, names.get(of, of))} if of else {}
+        return desk.at(route, **given, **({"act": act} if act else {}))
+
+    return Button(address, audit, tables, lambda _: more, least)
 
 
 BUTTONS: dict[str, Button] = {
@@ -200,4 +171,73 @@ BUTTONS: dict[str, Button] = {
     "node: skip": _node("skip", "dag_run.skip", "run_nodes"),
     "node: approve": _node("approve", "dag_run.approve", "run_nodes", node="ask"),
     "node: reject": _node("reject", "dag_run.reject", "run_nodes", node="ask"),
+    "execution: cancel": Button(
+        lambda desk: desk.at("execution_act", identity=desk.waiting.id, act="cancel"),
+        "execution.cancel",
+        ("executions",),
+    ),
+    "execution: run again": Button(
+        lambda desk: desk.at("execution_act", identity=desk.resting.id, act="retry"), "execution.retry", ("executions",)
+    ),
+    "execution: replay": Button(
+        lambda desk: desk.at("execution_act", identity=desk.dead.id, act="retry"),
+        "execution.replay",
+        ("executions", "dead_letters"),
+    ),
+    "executions: cancel the chosen": _some("cancel", "execution.cancel", "executions", of="waiting", by_id=True),
+    "executions: cancel the found": _some("cancel", "execution.cancel", "executions", of="waiting", by_id=False),
+    "executions: run the chosen again": _some("retry", "execution.retry", "executions", of="resting", by_id=True),
+    "worker: drain": Button(
+        lambda desk: desk.at("worker_act", worker_id=desk.worker_id, act="drain"),
+        "worker.drain",
+        ("workers",),
+        least=Role.OWNER,
+    ),
+    "shared worker: drain": Button(
+        lambda desk: desk.at("worker_act", worker_id=desk.shared_worker_id, act="drain"),
+        "worker.drain",
+        ("workers",),
+        least=Role.OWNER,
+        platform=True,
+    ),
+    "scheduler: freeze": _moves("freeze", "scheduler.freeze", "holds", of="", sent=_note),
+    "scheduler: thaw": _moves("thaw", "scheduler.thaw", "holds", of="frozen"),
+    "preloader: fail over": _moves("failover-preloader", "failover", "leases"),
+    "dispatcher: fail over": _moves("failover-dispatcher", "failover", "leases"),
+    "watchdog: fail over": _moves("failover-watchdog", "failover", "leases"),
+    "first steps: put away": Button(lambda desk: desk.at("put_away"), ""),
+    "crontab: check": Button(lambda desk: desk.at("crontab_check"), "", sent=_crontab),
+    "crontab: import": Button(
+        lambda desk: desk.at("crontab_import"), "task.create", ("tasks", "task_versions"), _crontab
+    ),
+    "member: add": Button(
+        lambda desk: desk.at("member_add"),
+        "membership.create",
+        ("memberships",),
+        lambda desk: {"username": desk.newcomer, "role": "viewer"},
+        Role.OWNER,
+    ),
+    "member: role": _set(
+        "member_act", "membership.change", "memberships", of="username", act="role", least=Role.OWNER, role="operator"
+    ),
+    "member: remove": _set(
+        "member_act", "membership.delete", "memberships", of="username", act="remove", least=Role.OWNER
+    ),
+    "key: make": _set("key_make", "api_key.create", "api_keys", least=Role.OWNER, name="ci", role="viewer", life="30"),
+    "key: revoke": _set("key_act", "api_key.revoke", "api_keys", of="key_id", act="revoke", least=Role.OWNER),
+    "secret: make": _set(
+        "secret_make", "secret.create", "tenant_secrets", name="OTHER", store="database", value="hidden"
+    ),
+    "secret: replace": _set(
+        "secret_act", "secret.replace", "tenant_secrets", of="name", act="replace", store="database", value="other"
+    ),
+    "secret: delete": _set("secret_act", "secret.delete", "tenant_secrets", of="name", act="delete"),
+    "channel: make": _set(
+        "channel_make", "channel.create", "notification_channels", kind="email", name="night", to="b@example.com"
+    ),
+    "channel: replace": _set(
+        "channel_act", "channel.replace", "notification_channels", of="channel_id", act="replace", to="c@example.com"
+    ),
+    "channel: delete": _set("channel_act", "channel.delete", "notification_channels", of="channel_id", act="delete"),
+    "circuit: close": _set("circuit_act", "circuit.reset", "circuit_breakers", of="circuit_id", act="close"),
 }

@@ -1,28 +1,6 @@
 """The buttons of DAGs, runs and nodes: what each says, asks and needs, in one place. acts.py does what they say."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Act:
-    """A button, and what its dialog says. when: words of a run's or node's standing that must all hold (`!`: not).
-
-    typed: whether the name must be typed first. note: the label of a field for a note; empty: none.
-    """
-
-    key: str
-    label: str
-    title: str
-    text: str
-    when: str = ""
-    typed: bool = False
-    note: str = ""
-    danger: bool = False
-
-    def shown(self, standing_words: str) -> bool:
-        found = set(standing_words.split())
-        return all((word[1:] not in found) if word[0] == "!" else word in found for word in self.when.split())
-
+from apps.console.buttons import Act
 
 RUN_ACTS = (
     Act(

@@ -1,7 +1,7 @@
 """What persons do to dead letters from the console: the services of the API, by POST, answered in JSON."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
+from apps.console.clicks import key_of, once
 from apps.console.letters.filters import Chosen
 from apps.console.posts import posted
 from apps.definitions.replaying import replay_edited
@@ -30,28 +31,43 @@ def some_act(request: HttpRequest, principal: Principal, *, act: str) -> JsonRes
     known = {"canary": _canary, "replay": _replay, "discard": _discard}
     if act not in known:
         raise NotFound(f"{act} is nothing that can be done here")
-    return JsonResponse(known[act](principal, request.POST))
+    return _once(request, principal, lambda: known[act](principal, request.POST))
 
 
 @posted
 def one_act(request: HttpRequest, principal: Principal, *, identity: UUID, act: str) -> JsonResponse:
     """replay (parameters, from_start), discard (note)."""
-    if act == "discard":
-        services.discard(principal=principal, execution_id=identity, reason=_note(request.POST))
-        return JsonResponse({"said": "discarded", "go": reverse("console:letters", args=[principal.tenant_slug])})
-    if act != "replay":
+    known = {"replay": _replay_one, "discard": _discard_one}
+    if act not in known:
         raise NotFound(f"{act} is nothing that can be done here")
-    who: dict[str, Any] = {"principal": principal, "execution_id": identity, "from_start": "from_start" in request.POST}
-    text = request.POST.get("parameters")
-    made = services.replay(**who) if text is None else replay_edited(parameters=_json(text), **who)
-    return JsonResponse({"said": "sent round again", "go": _address(principal, made)})
+    return _once(request, principal, lambda: known[act](principal, identity, request.POST))
 
 
 @posted
 def stop(request: HttpRequest, principal: Principal, *, replay_id: UUID) -> JsonResponse:
     """A replay that goes on."""
-    found = dead_letters.stop_replay(principal=principal, replay_id=replay_id)
-    return JsonResponse({"said": f"stopped after {found.replayed:,}"})
+
+    def stopped() -> dict[str, Any]:
+        found = dead_letters.stop_replay(principal=principal, replay_id=replay_id)
+        return {"said": f"stopped after {found.replayed:,}"}
+
+    return _once(request, principal, stopped)
+
+
+def _once(request: HttpRequest, principal: Principal, act: Callable[[], dict[str, Any]]) -> JsonResponse:
+    return JsonResponse(once(principal, key=key_of(request.POST), question=request.path, act=act))
+
+
+def _replay_one(principal: Principal, identity: UUID, given: Given) -> dict[str, Any]:
+    who: dict[str, Any] = {"principal": principal, "execution_id": identity, "from_start": "from_start" in given}
+    text = given.get("parameters")
+    made = services.replay(**who) if text is None else replay_edited(parameters=_json(text), **who)
+    return {"said": "sent round again", "go": _address(principal, made)}
+
+
+def _discard_one(principal: Principal, identity: UUID, given: Given) -> dict[str, Any]:
+    services.discard(principal=principal, execution_id=identity, reason=_note(given))
+    return {"said": "discarded", "go": reverse("console:letters", args=[principal.tenant_slug])}
 
 
 def _canary(principal: Principal, given: Given) -> dict[str, Any]:

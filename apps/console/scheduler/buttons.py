@@ -1,6 +1,6 @@
 """What may be done to the scheduler, and what comes of it. views.py does what they say."""
 
-from apps.console.dags.buttons import Act
+from apps.console.buttons import Act
 
 FREEZE = Act(
     "freeze",

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
-from apps.console.clicks import key_of
+from apps.console.clicks import key_of, once
 from apps.console.posts import posted
 from apps.console.tasks import listing
 from apps.console.tasks.asked import Asked
@@ -49,10 +49,14 @@ def task_act(request: HttpRequest, principal: Principal, *, task_id: UUID, act: 
     }
     if act not in known:
         raise NotFound(f"{act} is nothing that can be done to a task")
-    known[act]()
-    if act == "delete":
-        return JsonResponse({"said": "deleted", "go": reverse("console:tasks", args=[principal.tenant_slug])})
-    return JsonResponse({"said": DONE_WORDS[act], "reload": True})
+
+    def done() -> dict[str, Any]:
+        known[act]()
+        if act == "delete":
+            return {"said": "deleted", "go": reverse("console:tasks", args=[principal.tenant_slug])}
+        return {"said": DONE_WORDS[act], "reload": True}
+
+    return JsonResponse(once(principal, key=key_of(request.POST), question=request.path, act=done))
 
 
 @posted

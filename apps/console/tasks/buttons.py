@@ -1,6 +1,6 @@
 """The buttons of tasks: what each says, asks and needs. acts.py does what they say."""
 
-from apps.console.dags.buttons import Act
+from apps.console.buttons import Act
 
 TASK_ACTS = (
     Act(

@@ -7,6 +7,7 @@ from django.http import HttpRequest, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 
+from apps.console.clicks import key_of, once
 from apps.console.detail import readable
 from apps.console.posts import posted
 from apps.console.tasks import checking, form, offered
@@ -48,16 +49,13 @@ def save(request: HttpRequest, principal: Principal, *, task_id: UUID | None = N
         selectors.task(principal, task_id)  # a foreign one is not told what is wrong with the form
     try:
         document = form.document_of(request.POST)
-        if task_id is None:
-            task = services.create_task(principal=principal, data=document)
-        else:
-            task = services.update_task(
-                principal=principal,
-                task_id=task_id,
-                data=document,
-                partial=False,
-                expected_version=_version(request),
-            )
+        version = None if task_id is None else _version(request)
+        answer = once(
+            principal,
+            key=key_of(request.POST),
+            question=request.path,
+            act=lambda: _saved(principal, task_id, document, version),
+        )
     except (InvalidInput, InvalidInputs) as wrong:
         return JsonResponse({"problem": "Nothing was saved.", "errors": checking.told(wrong)}, status=422)
     except services.VersionMismatch as other:
@@ -66,7 +64,17 @@ def save(request: HttpRequest, principal: Principal, *, task_id: UUID | None = N
     except Conflict as taken:
         errors = [{"pointer": str(taken.extra.get("pointer", "")), "problem": str(taken)}]
         return JsonResponse({"problem": "Nothing was saved.", "errors": errors}, status=409)
-    return JsonResponse({"said": "saved", "go": _address(principal, task)})
+    return JsonResponse(answer)
+
+
+def _saved(principal: Principal, task_id: UUID | None, document: Any, version: int | None) -> dict[str, Any]:
+    if task_id is None:
+        task = services.create_task(principal=principal, data=document)
+    else:
+        task = services.update_task(
+            principal=principal, task_id=task_id, data=document, partial=False, expected_version=version
+        )
+    return {"said": "saved", "go": _address(principal, task)}
 
 
 def _overtaken(principal: Principal, task_id: UUID, other: Conflict) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The one button of a worker, and what pressing it leads to. acts in views.py do what it says."""
 
-from apps.console.dags.buttons import Act
+from apps.console.buttons import Act
 from apps.executions.models import Worker
 
 

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from apps.console.fragments import PiecesConsumer, polled
-from apps.console.posts import no_fields, posted
+from apps.console.posts import no_fields, posted_by
 from apps.console.views import frame, in_tenant
 from apps.console.workers.page import WorkersPage
 from apps.executions import draining
@@ -28,9 +28,9 @@ def workers_state(request: HttpRequest, principal: Principal) -> JsonResponse:
     return JsonResponse(polled(WorkersPage(principal)))
 
 
-@posted
+@posted_by(Role.OWNER)
 def worker_act(request: HttpRequest, principal: Principal, *, worker_id: int, act: str) -> JsonResponse:
-    """drain. Who may is said by the service, as for the API."""
+    """drain. Which workers an owner may is said by the service, as for the API."""
     if act != "drain":
         raise NotFound(f"{act} is nothing that can be done to a worker")
     no_fields(request)

@@ -9,6 +9,7 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from apps.console.clicks import key_of, once
 from apps.console.fragments import PiecesConsumer, polled
 from apps.console.posts import posted_by
 from apps.console.views import frame, in_tenant
@@ -53,7 +54,13 @@ def act(request: HttpRequest, principal: Principal, *, act: str) -> JsonResponse
     folder = _folder(principal)
     try:
         if act == "load":
-            return JsonResponse({"said": _load(principal, folder)})
+            begun = once(
+                principal,
+                key=key_of(request.POST),
+                question=request.path,
+                act=lambda: {"said": _load(principal, folder)},
+            )
+            return JsonResponse(begun)
         if act not in ACTS:
             raise NotFound(f"{act} is nothing that can be broken here")
         return JsonResponse({"said": _broken(principal, folder, act)})
