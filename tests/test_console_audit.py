@@ -209,3 +209,9 @@ def test_a_time_far_back_reads_only_its_rows(reader: Reader) -> None:
     assert re.search(r'"id" < \d+', str(found.query))
     assert not audit_reading.entries(who, AuditFilter(since=now() + timedelta(days=1))).exists()
     assert isinstance(who.tenant_id, UUID)
+
+
+@pytest.mark.parametrize("query", ["since=0001-01-01T00:00", "until=9999-12-31T23:59:59.999999"])
+def test_the_calendars_ends_are_times_too(reader: Reader, query: str) -> None:
+    reader.note()
+    assert rows(reader.see(f"?{query}")) == 1

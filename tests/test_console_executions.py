@@ -314,3 +314,9 @@ def test_the_service_and_the_page_agree_on_who_is_retried(desk: Desk) -> None:
     made = services.retry(principal=make_principal(desk.tenant), execution_id=row.id)
     assert isinstance(made, UUID)
     assert str(made) in desk.see(f"{row.id}/")
+
+
+def test_forms_are_counted_in_this_age_and_have_no_nul() -> None:
+    desk = Desk()
+    desk.act("act/cancel?due=35d", 422, counted_at="0001-01-01T00:00:00+00:00")
+    desk.act("act/cancel", 422, id=str(uuid4()), key="a\0")

@@ -22,7 +22,7 @@ from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.quickstart.bench.pages import counted
-from apps.tenants.models import Membership, Tenant
+from apps.tenants.models import Membership, Role, Tenant
 from chronoweb.asgi import application
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from tests.console_ledger import HOSTILE, Ledger, change, heard_by_writers, make_person, make_tenant
@@ -205,6 +205,20 @@ async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.Monkey
             while (event := await communicator.receive_output(timeout=5))["type"] != "websocket.close":
                 pass
     assert event["code"] == sockets.NOT_FOUND
+
+
+async def test_who_gets_another_role_gets_a_socket_of_that_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each role has pieces of its own; the page opens the next socket by itself."""
+    monkeypatch.setattr(door, "RECHECK_SECONDS", 0.0)
+    tenant, _, cookie, person_id = await prepare()
+    async with connected(tenant.slug, cookie) as communicator:
+        await communicator.receive_json_from(timeout=5)
+        await Membership.objects.filter(user_id=person_id).aupdate(role=Role.VIEWER)
+        async with asyncio.timeout(live.LOOK_SECONDS + 3):
+            while (await communicator.receive_output(timeout=5))["type"] != "websocket.close":
+                pass
+    async with connected(tenant.slug, cookie) as communicator:
+        assert (await communicator.receive_json_from(timeout=5))["type"] == "snapshot"
 
 
 async def test_rows_far_ahead_are_not_pushed() -> None:

@@ -329,3 +329,9 @@ def test_pages_cost_the_same_however_much_is_on_them(office: Office) -> None:
     grow(3)
     assert cost() == first
     assert max(first) <= 14, first
+
+
+def test_text_has_no_nul(office: Office) -> None:
+    assert "/username" in wrong(office.act("members/add", 422, username="a\0", role="viewer"))
+    told = office.act("keys/make", 422, name="deploy", role="viewer", key="a\0")
+    assert [one["field"] for one in told["errors"]] == ["key"]

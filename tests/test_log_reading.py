@@ -15,7 +15,7 @@ from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from django.conf import settings as django_settings
 from django.db import connection
-from django.test import override_settings
+from django.test import AsyncClient, override_settings
 
 from apps.definitions.models import Task
 from apps.executions.models import Attempt, Execution
@@ -26,7 +26,9 @@ from apps.logs.models import LogChunk
 from apps.logs.records import BEGINNING, Batch, Position
 from apps.logs.transport import Taken, make_publisher, make_tail
 from apps.quickstart.services import ServiceAddresses
+from apps.tenants.models import ApiKey, Membership
 from chronoweb.runtime.addresses import Addresses
+from tests.console_ledger import make_person
 from tests.factories import Api, execution, make_api, make_task, problem, reread
 from tests.log_tools import batch
 from tests.stack import quick_config
@@ -355,3 +357,26 @@ async def test_silence_is_broken_by_comments(abook: Logbook, monkeypatch: pytest
                     break
     finally:
         await events.aclose()
+
+
+@pytest.mark.parametrize("ends", ["key", "membership"])
+async def test_who_may_not_look_any_more_is_shown_nothing_more(
+    abook: Logbook, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """A tail without an end ends for who has lost the key, or left the tenant, since it began."""
+    monkeypatch.setattr(live, "RECHECK_SECONDS", 0.2)
+    await in_thread(abook.say)(1, 2)
+    tenant, headers = abook.api.tenant, {"Accept": "text/event-stream"}
+    if ends == "key":
+        answer = await in_thread(abook.api.get)(abook.path, headers=headers)
+    else:
+        browser = AsyncClient()
+        await browser.aforce_login(await in_thread(make_person)(tenant))
+        answer = await browser.get(f"/t/{tenant.slug}{abook.path}", headers=headers)
+    viewer = Viewer(aiter(answer.streaming_content))
+    assert await viewer.numbers(2) == [1, 2]
+    rows = ApiKey.objects.all() if ends == "key" else Membership.objects.all()
+    await rows.filter(tenant=tenant).adelete()
+    with pytest.raises(StopAsyncIteration):
+        await viewer.next(seconds=5)
+    answer.close()

@@ -58,6 +58,17 @@ def _refuse_forged(request: Request) -> None:
         raise PermissionDenied(f"the CSRF check failed: {reason}")
 
 
+def still_may(request: Request) -> bool:
+    """Whether an answer that goes on for long may go on: what proved who asks is asked again."""
+    if request.auth == "session":
+        pair = (request._request.user.pk, principal(request).tenant_slug)
+        return pair in people.roles_of({pair})
+    try:
+        return Bearer().authenticate(request) is not None
+    except AuthenticationFailed:
+        return False
+
+
 def principal(request: Request) -> Principal:
     """Who asks, after authentication."""
     found = request.user

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api import queries
-from apps.api.authentication import principal
+from apps.api.authentication import principal, still_may
 from apps.api.base import ApiView
 from apps.api.openapi.declare import Answer, documented
 from apps.api.openapi.shapes import TEXT, many, one_of, text, whole
@@ -47,7 +47,7 @@ class ExecutionLogs(ApiView):
         queries.read_boolean("grouped", request.query_params.get("grouped", "false"))
         execution = selectors.execution(principal(request), execution_id)
         if answers.wants_events(request._request):
-            return answers.events(request._request, principal(request), execution)
+            return answers.events(request._request, principal(request), execution, may_look=lambda: still_may(request))
         return Response(answers.page(request._request, principal(request), execution))
 
 

@@ -1,6 +1,7 @@
 """Forms that do something: who may send them, what stands in them, and how a refusal is told, in JSON."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from functools import wraps
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from apps.console.access import principal_of
 from apps.console.whole_forms import needs_whole_form
 from apps.definitions.json_values import escape
+from apps.executions import ids
 from apps.tenants.models import Role
 from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs, NotAllowed, NotFound
@@ -36,6 +38,7 @@ def posted_by(needed: Role) -> Callable[[View], Callable[..., HttpResponseBase]]
                 principal = principal_of(request.user, slug)
                 if request.method != "POST":
                     raise NotFound("there is nothing to read here")
+                _refuse_nul(request)
                 if not principal.may(needed):
                     problem = f"This needs the role {needed.value}; yours is {principal.role.value}."
                     return JsonResponse({"problem": problem}, status=403)
@@ -71,6 +74,27 @@ def _errors(error: ChronowebError) -> list[dict[str, str]]:
     return told
 
 
+def _refuse_nul(request: HttpRequest) -> None:
+    """In what every form may have; other fields are read by services, which refuse it where it may not be."""
+    for name in ("key", "note"):
+        if any("\0" in text for text in request.POST.getlist(name)):
+            raise InvalidInput(f"/{name}", None, "has a NUL character", "a text without it")
+
+
+def counted_at(given: Mapping[str, str]) -> datetime | None:
+    """When a page counted what an act is for; aware, of this age. None where the form does not say."""
+    text = given.get("counted_at", "")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or not ids.EARLIEST <= moment < ids.LATEST:
+        raise InvalidInput("/counted_at", text[:50], "is not when they were counted", "an ISO 8601 date-time")
+    return moment
+
+
 def no_fields(request: HttpRequest) -> None:
     """For what says all by its address. Dialogs send an empty note. Raises InvalidInputs."""
     refuse_unknown(request, {"note"})
@@ -80,8 +104,6 @@ def note_of(request: HttpRequest) -> str:
     """The one field of most forms."""
     refuse_unknown(request, {"note"})
     note = request.POST.get("note", "").strip()
-    if "\0" in note:
-        raise InvalidInput("/note", None, "has a NUL character", "a text without it")
     if len(note) > NOTE_CHARACTERS:
         raise InvalidInput("/note", None, "is too long", f"at most {NOTE_CHARACTERS} characters")
     return note

@@ -14,7 +14,9 @@ from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.errors import NotFound
 
 NOT_FOUND = 4404
-"""Closes the socket of who is not, or no longer, a member of the tenant, and of what is not there."""
+"""Closes the socket of who is not, or no longer, a member of the tenant in this role, and of what is not there. Pages
+open another one, which is of the role that the person has then.
+"""
 U = TypeVar("U")
 
 
@@ -81,7 +83,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         return True
 
     async def _look_on(self) -> None:
-        async with door.inside(self._whose, self._turn_away), self.joined() as (hub, viewer):
+        async with door.inside(self._whose, self.principal.role, self._turn_away), self.joined() as (hub, viewer):
             try:
                 await self.send_message(hub, await self.snapshot(hub))
                 while True:

@@ -1,7 +1,7 @@
 """What the API and the console answer about logs; they differ in who asks, not in what is told."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -33,12 +33,14 @@ def wants_events(request: HttpRequest) -> bool:
     return "text/event-stream" in request.headers.get("Accept", "")
 
 
-def events(request: HttpRequest, principal: Principal, execution: Execution) -> HttpResponseBase:
-    """The live tail, behind Last-Event-ID or `cursor`. Raises InvalidInput."""
+def events(
+    request: HttpRequest, principal: Principal, execution: Execution, *, may_look: Callable[[], bool]
+) -> HttpResponseBase:
+    """The live tail, behind Last-Event-ID or `cursor`, for as long as `may_look`. Raises InvalidInput."""
     text = request.headers.get("Last-Event-ID") or request.GET.get("cursor")
     after = _position("Last-Event-ID" if request.headers.get("Last-Event-ID") else "cursor", text)
     grouped = request.GET.get("grouped") == "true"
-    return live.respond(principal, execution, tail_of(execution), after, grouped=grouped)
+    return live.respond(principal, execution, tail_of(execution), after, may_look=may_look, grouped=grouped)
 
 
 def page(request: HttpRequest, principal: Principal, execution: Execution) -> dict[str, Any]:

@@ -5,7 +5,8 @@
 
 A comment comes when nothing else has for some seconds. `event: end` comes once an attempt has ended and nothing is
 about to run; the connection then ends. A connection that has carried CONNECTION_BYTES ends without it: browsers
-connect again and go on behind the last line, and memory for a viewer that does not read is bounded.
+connect again and go on behind the last line, and memory for a viewer that does not read is bounded. One whose viewer
+may not look any more ends likewise.
 """
 
 import asyncio
@@ -30,6 +31,8 @@ T = TypeVar("T")
 
 FOLLOW_SECONDS = 0.5
 LOOK_SECONDS = 1.0
+RECHECK_SECONDS = 30.0
+"""So long whoever may not read the log any more is still shown what comes."""
 HEARTBEAT_SECONDS = 10.0
 SILENT_SECONDS = 2.0
 """After so long an attempt that has shown no line is believed to have none."""
@@ -45,10 +48,16 @@ _threads = ThreadPoolExecutor(4, thread_name_prefix="log tail")
 
 
 def respond(
-    principal: Principal, execution: Execution, tail: LogTail, after: Position, *, grouped: bool = False
+    principal: Principal,
+    execution: Execution,
+    tail: LogTail,
+    after: Position,
+    *,
+    may_look: Callable[[], bool],
+    grouped: bool = False,
 ) -> StreamingHttpResponse:
-    """grouped: events carry many lines each, a JSON line in each data line."""
-    stream = Stream(principal, execution, tail, after, grouped=grouped)
+    """grouped: events carry many lines each, a JSON line in each data line. may_look: asks the database again."""
+    stream = Stream(principal, execution, tail, after, may_look=may_look, grouped=grouped)
     answer = StreamingHttpResponse(stream.events(), content_type="text/event-stream")
     answer["Cache-Control"] = "no-cache"
     answer["X-Accel-Buffering"] = "no"
@@ -65,6 +74,7 @@ class Stream:
         tail: LogTail,
         after: Position,
         *,
+        may_look: Callable[[], bool] = lambda: True,
         grouped: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -78,6 +88,8 @@ class Stream:
         """Tokens whose end was said."""
         self._seen: set[int] = {after.token}
         self._looked_at = float("-inf")
+        self._may_look = may_look
+        self._asked_at = clock.monotonic()
         self._sent_at = clock.monotonic()
         self._sent = 0
 
@@ -112,6 +124,10 @@ class Stream:
                 for data in self._show(batch):
                     yield data
             now = self._clock.monotonic()
+            if now - self._asked_at >= RECHECK_SECONDS:
+                self._asked_at = now
+                if not await in_thread(self._may_look):
+                    return
             if not waiting and now - self._looked_at >= LOOK_SECONDS:
                 self._looked_at = now
                 standing = await in_thread(self._standing)

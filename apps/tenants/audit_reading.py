@@ -39,16 +39,24 @@ def entries(principal: Principal, wanted: AuditFilter, *, before: int | None = N
     rows = scoped(AuditEntry.objects.all(), principal).filter(**wanted.words)
     bounds: dict[str, Any] = {} if before is None else {"id__lt": before}
     if wanted.since is not None:
-        first = _first_id(principal, wanted.since - _SKEW)
+        first = _first_id(principal, _moved(wanted.since, -_SKEW))
         if first is None:
             return rows.none()
         bounds |= {"at__gte": wanted.since, "id__gte": first}
     if wanted.until is not None:
         bounds["at__lt"] = wanted.until
-        end = _first_id(principal, wanted.until + _SKEW)
+        end = _first_id(principal, _moved(wanted.until, _SKEW))
         if end is not None:
             bounds["id__lt"] = end if before is None else min(end, before)
     return rows.filter(**bounds).order_by("-id")
+
+
+def _moved(at: datetime, by: timedelta) -> datetime:
+    """The same where no calendar goes so far."""
+    try:
+        return at + by
+    except OverflowError:
+        return at
 
 
 def _first_id(principal: Principal, at: datetime) -> int | None:

@@ -32,7 +32,7 @@ def add(*, principal: Principal, username: Any, role: Role) -> Membership:
     """Make the person of an account a member. Raises InvalidInput for no account, Conflict for a member, NotAllowed."""
     _refuse_scopes(principal, "add members")
     legal = "the name of an account; platform staff make accounts in the admin"
-    if not isinstance(username, str) or not username or len(username) > 150:
+    if not isinstance(username, str) or not username or len(username) > 150 or "\0" in username:
         raise InvalidInput("/username", username, "is not a name", legal)
     user = User.objects.filter(username=username, is_active=True).first()
     if user is None:

@@ -37,16 +37,16 @@ def principal_of(person: Person, slug: str) -> Principal:
     return Principal.in_tenant(tenant, role=_role(person, tenant), actor=f"user:{_name(person)}")
 
 
-def still_members(pairs: Collection[tuple[Any, str]]) -> set[tuple[Any, str]]:
-    """Those of these (person's key, tenant's slug) for whom principal_of would not raise; three queries, always."""
+def roles_of(pairs: Collection[tuple[Any, str]]) -> dict[tuple[Any, str], Role]:
+    """The role of each (person's key, tenant's slug) for whom principal_of would not raise; three queries, always."""
     people, slugs = {key for key, _ in pairs}, {slug for _, slug in pairs}
     active = get_user_model().objects.filter(pk__in=people, is_active=True)
     everywhere = dict(active.values_list("pk", "is_superuser"))
     memberships = Membership.objects.filter(user__in=people, tenant__slug__in=slugs)
-    members = set(memberships.values_list("user", "tenant__slug"))
+    members = {(key, slug): Role(role) for key, slug, role in memberships.values_list("user", "tenant__slug", "role")}
     known = set(Tenant.objects.filter(slug__in=slugs).values_list("slug", flat=True))
     return {
-        (key, slug)
+        (key, slug): Role.OWNER if everywhere[key] else members[key, slug]
         for key, slug in pairs
         if key in everywhere and slug in known and (everywhere[key] or (key, slug) in members)
     }

@@ -13,7 +13,7 @@ from django.urls import reverse
 from apps.console import listing
 from apps.console.clicks import key_of, once
 from apps.console.executions.asked import Asked
-from apps.console.posts import posted
+from apps.console.posts import counted_at, posted
 from apps.executions import bulk, person_store, selectors, services
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
@@ -134,11 +134,7 @@ def _id(given: QueryDict, name: str) -> UUID | None:
 
 
 def _counted(given: QueryDict) -> datetime:
-    text = given.get("counted_at", "")
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InvalidInput("/counted_at", text[:50] or None, "is not when they were counted", "an ISO 8601 date-time")
+    moment = counted_at(given)
+    if moment is None:
+        raise InvalidInput("/counted_at", None, "is required", "when they were counted, as an ISO 8601 date-time")
     return moment

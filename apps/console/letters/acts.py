@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from apps.console.clicks import key_of, once
 from apps.console.letters.filters import Chosen
-from apps.console.posts import posted
+from apps.console.posts import counted_at, posted
 from apps.definitions.replaying import replay_edited
 from apps.executions import dead_letter_acts, dead_letters, services
 from apps.executions.dead_letter_acts import MOST_CANARIES
@@ -84,7 +84,7 @@ def _canary(principal: Principal, given: Given) -> dict[str, Any]:
 def _replay(principal: Principal, given: Given) -> dict[str, Any]:
     """A pace that is left empty is the usual one."""
     pace = _whole(given, "per_second", MOST_PER_SECOND) if given.get("per_second") else DEFAULT_PER_SECOND
-    wanted = Chosen.of(given).wanted(_counted(given) or SYSTEM_CLOCK.now())
+    wanted = Chosen.of(given).wanted(counted_at(given) or SYSTEM_CLOCK.now())
     from_start = "from_start" in given
     made = dead_letters.start_replay(principal=principal, wanted=wanted, per_second=pace, from_start=from_start)
     return {"said": f"{made.total:,} go round again, {made.per_second} a second"}
@@ -92,7 +92,7 @@ def _replay(principal: Principal, given: Given) -> dict[str, Any]:
 
 def _discard(principal: Principal, given: Given) -> dict[str, Any]:
     """Up to MOST_DISCARDED a request; `again` while there are more. Only what was dead when they were counted."""
-    counted = _counted(given)
+    counted = counted_at(given)
     if counted is None:
         raise InvalidInput("/counted_at", None, "is required", "when they were counted, as an ISO 8601 date-time")
     wanted = Chosen.of(given).wanted(counted, until=counted + _TICK)
@@ -100,19 +100,6 @@ def _discard(principal: Principal, given: Given) -> dict[str, Any]:
     left = dead_letters.count(principal, wanted)
     said = f"{len(found.done):,} discarded"
     return {"said": said, "done": len(found.done), "left": left, "again": bool(found.done and left)}
-
-
-def _counted(given: Given) -> datetime | None:
-    text = given.get("counted_at", "")
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InvalidInput("/counted_at", text, "is not a date-time", "ISO 8601 with an offset")
-    return moment
 
 
 def _whole(given: Given, name: str, most: int) -> int:
