@@ -1,5 +1,6 @@
 """The scheduler's page: what the platform and a tenant are told, who moves it, what it costs; tenants of elsewhere."""
 
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -96,7 +97,7 @@ def test_the_platform_sees_who_holds_what(staff: Desk, hot: HotTier) -> None:
     assert html.count('<li class="m1"') == 9 + 1, "the first one's shards, and itself"
     assert html.count('<li class="m0"') == 1
     assert "1 critical · 1 standard · 1 bulk" in html
-    assert 'title="its oldest entry that is due">5.' in html
+    assert re.search(r'title="its oldest entry that is due">([5-9]|[1-5]\d)\.', html)
     assert "10 min" in html
     assert "usually 60 min: Redis is short of memory" in html
     assert "42 taken back from where it got stuck" in html

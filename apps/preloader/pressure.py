@@ -4,9 +4,11 @@ Nothing is lost by it: an evicted execution is SCHEDULED again and comes back wh
 """
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psycopg
+import redis
 from prometheus_client import Gauge
 
 from apps.dispatcher.hot_tier import HotTier
@@ -55,7 +57,8 @@ class Pressure:
             self.shrunk = False
             logger.info("lookahead widened again", extra={"action": "preloader.widened"})
         LOOKAHEAD.set(self.lookahead_seconds)
-        hot_tier.tell_lookahead(self.lookahead_seconds)
+        with suppress(redis.ResponseError):  # it is for who looks: a Redis that takes no writes keeps nothing from due
+            hot_tier.tell_lookahead(self.lookahead_seconds)
 
     def tighten(self, why: str) -> None:
         """Shrink the lookahead."""

@@ -24,7 +24,7 @@ from apps.definitions.services import create_task, update_task
 from apps.quickstart.credentials import Credentials, read_credentials
 from apps.quickstart.demo_container import container_task, local_image
 from apps.tenants import keys
-from apps.tenants.models import Membership, Role, Tenant
+from apps.tenants.models import UNLIMITED, Membership, Role, Tenant, Tier
 from apps.tenants.principal import Principal
 from apps.worker.containers.policy import ContainerPolicy
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
@@ -34,6 +34,8 @@ from chronoweb.runtime.errors import InvalidInputs
 logger = logging.getLogger(__name__)
 
 TENANT = settings.DEMO_TENANT
+PLATFORM = "platform"
+"""A tenant of the platform's own: its owner sees all workers and leases, freezes, fails over and drains."""
 ADMIN = "admin"
 SELF_PATH = "/livez"
 UPSTREAM_PATH = "/demo/upstream"
@@ -178,7 +180,10 @@ def _administrator(tenant: Tenant, before: Credentials | None) -> str:
         # The file was lost: what it said cannot be known, so a new one is said.
         user.set_password(password)
         user.save(update_fields=["password"])
-    Membership.objects.get_or_create(tenant=tenant, user=user, defaults={"role": Role.OWNER})
+    of_platform = {"name": "Platform", "tier": Tier.SYSTEM, **UNLIMITED}
+    platform, _ = Tenant.objects.get_or_create(slug=PLATFORM, defaults=of_platform)
+    for each in (tenant, platform):
+        Membership.objects.get_or_create(tenant=each, user=user, defaults={"role": Role.OWNER})
     return password
 
 
