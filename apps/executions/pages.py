@@ -10,8 +10,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
+
 from apps.executions import ids
 from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress, TaskVersion
+from chronoweb.runtime import postgres
 from chronoweb.runtime.rows import Rows
 
 _EXECUTION = Rows(Execution)
@@ -30,11 +33,11 @@ _PROGRESS = Rows(Progress)
 
 # scheduled_at chooses the partitions. The same bounds on the id make the index whose order is the page's order the
 # better choice even where statistics are missing: else a day's rows are read and sorted for one page.
-_PAGE = f"""
-SELECT {_LISTED.columns("e")} FROM executions e
+_BOUNDS = """
+FROM executions e
 WHERE e.tenant_id = %(tenant)s AND e.scheduled_at >= %(since)s AND e.scheduled_at < %(until)s
     AND e.id >= %(lowest)s AND e.id < %(highest)s
-"""  # noqa: S608 - names of columns
+"""
 _ONE = f"""
 SELECT {_EXECUTION.columns("e")} FROM executions e
 WHERE e.scheduled_at = %s AND e.id = %s AND e.tenant_id = %s
@@ -62,13 +65,13 @@ FILTERS = {
     "tasks": "e.task_id = ANY(%(tasks)s)",
     "named": "e.task_version_id IN (SELECT v.id FROM task_versions v"
     " WHERE v.tenant_id = %(tenant)s AND upper(v.name) LIKE upper(%(named)s))",
-    "classes": "e.class_index = ANY(%(classes)s)",
+    "classes": "e.class = ANY(%(classes)s)",
     "error_type": "e.error ->> 'type' = %(error_type)s",
     "worker": "e.worker_id = %(worker)s",
     "holds": "e.hold = ANY(%(holds)s)",
     "made_by": "e.created_at <= %(made_by)s",
-    "below": "e.id < %(behind)s",
-    "above": "e.id > %(behind)s",
+    "below": "e.id < %(below)s",
+    "above": "e.id > %(above)s",
 }
 
 
@@ -84,10 +87,33 @@ def page(
 
     Their versions are not there yet: with_versions.
     """
-    conditions = "".join(f" AND {FILTERS[name]}" for name in filters)
-    bounds = {"since": since, "until": until, "lowest": ids.lowest(since), "highest": ids.lowest(until)}
-    query = f"{_PAGE}{conditions} ORDER BY e.id {'DESC' if descending else 'ASC'} LIMIT %(limit)s"
+    query, bounds = _page(_LISTED.columns("e"), filters, since=since, until=until, descending=descending)
     return _LISTED.read(query, {**values, **bounds, "limit": limit})
+
+
+def page_of_ids(
+    filters: Sequence[str],
+    values: dict[str, Any],
+    *,
+    since: datetime,
+    until: datetime,
+    descending: bool,
+    limit: int | None,
+) -> list[UUID]:
+    """The ids of the same; of all that are found where limit is None."""
+    query, bounds = _page("e.id", filters, since=since, until=until, descending=descending)
+    found = postgres.reads(connection).read(query, {**values, **bounds, "limit": limit})
+    return [identity for (identity,) in found]
+
+
+def _page(
+    columns: str, filters: Sequence[str], *, since: datetime, until: datetime, descending: bool
+) -> tuple[str, dict[str, Any]]:
+    """The statement, and the values that its bounds name."""
+    conditions = "".join(f" AND {FILTERS[name]}" for name in filters)
+    order = "DESC" if descending else "ASC"
+    query = f"SELECT {columns} {_BOUNDS}{conditions} ORDER BY e.id {order} LIMIT %(limit)s"
+    return query, {"since": since, "until": until, "lowest": ids.lowest(since), "highest": ids.lowest(until)}
 
 
 def one(identity: UUID, *, tenant_id: UUID) -> Execution | None:

@@ -14,8 +14,6 @@ from apps.executions.models import (
     DeadLetter,
     Execution,
     ExecutionEvent,
-    ExecutionQuerySet,
-    Outstanding,
     Progress,
     Slot,
     TaskVersion,
@@ -69,9 +67,7 @@ def executions(
     An id begins with scheduled_at, so the order of ids is the order of time and a day is a stretch of ids. The search
     goes on window by window: a full page mostly needs one, so most partitions are never opened.
     """
-    filters, values = _terms(principal, wanted)
-    if behind is not None:
-        filters, values = [*filters, "below" if descending else "above"], {**values, "behind": behind}
+    filters, values = _terms(principal, wanted, behind=behind, descending=descending)
     found: list[Execution] = []
     for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
         left = limit - len(found)
@@ -81,7 +77,9 @@ def executions(
     return pages.with_versions(found)
 
 
-def _terms(principal: Principal, wanted: Filter) -> tuple[list[str], dict[str, Any]]:
+def _terms(
+    principal: Principal, wanted: Filter, *, behind: UUID | None, descending: bool
+) -> tuple[list[str], dict[str, Any]]:
     """Names of the filters of a page (pages.FILTERS), and their values."""
     given: dict[str, Any] = {
         "task": wanted.task_id,
@@ -100,6 +98,8 @@ def _terms(principal: Principal, wanted: Filter) -> tuple[list[str], dict[str, A
         few = _few_tasks(principal, wanted.name)
         if few is not None:
             values["tasks"] = few
+    if behind is not None:
+        values["below" if descending else "above"] = behind
     filters = list(values)
     if wanted.statuses and wanted.statuses <= ACTIVE:
         filters.append("active")
@@ -118,82 +118,22 @@ def execution_ids(
     limit: int | None = None,
 ) -> list[UUID]:
     """The ids of what `executions` would find; of all of it where limit is None."""
-    rows = _filtered(principal, wanted).prefetch_related(None)
+    filters, values = _terms(principal, wanted, behind=behind, descending=descending)
     found: list[UUID] = []
-    for page in _pages(rows, wanted, now=now, behind=behind, descending=descending):
-        few = page.values_list("id", flat=True)
-        found += few if limit is None else few[: limit - len(found)]
+    for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
+        left = None if limit is None else limit - len(found)
+        found += pages.page_of_ids(filters, values, since=since, until=until, descending=descending, limit=left)
         if limit is not None and len(found) >= limit:
             break
     return found
-
-
-def _pages(
-    rows: ExecutionQuerySet, wanted: Filter, *, now: datetime, behind: UUID | None, descending: bool
-) -> Iterator[ExecutionQuerySet]:
-    """What is found of each stretch of time, in the order of the ids."""
-    for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
-        # scheduled_at chooses the partitions. The same bounds on the id make the index whose order is the page's order
-        # the better choice even where statistics are missing: else a day's rows are read and sorted for one page.
-        page = rows.filter(scheduled_at__gte=since, scheduled_at__lt=until)
-        page = page.filter(id__gte=ids.lowest(since), id__lt=ids.lowest(until))
-        if behind is not None:
-            page = page.filter(id__lt=behind) if descending else page.filter(id__gt=behind)
-        yield page.order_by("-id" if descending else "id")
-
-
-def _filtered(principal: Principal, wanted: Filter) -> ExecutionQuerySet:
-    rows: ExecutionQuerySet = scoped(Execution.objects.all(), principal)  # type: ignore[assignment]
-    rows = rows.prefetch_related("task_version")  # not joined: a join would undo the index's order
-    if wanted.task_id is not None:
-        rows = rows.filter(task_id=wanted.task_id)
-    if wanted.dag_run_id is not None:
-        rows = rows.filter(dag_run_id=wanted.dag_run_id)
-    if wanted.origins:
-        rows = rows.filter(origin__in=sorted(wanted.origins))
-    if wanted.statuses:
-        rows = rows.filter(status__in=sorted(wanted.statuses))
-        # No index on executions names the status; two states have small tables of their own.
-        if wanted.statuses <= ACTIVE:
-            rows = rows.filter(id__in=scoped(Outstanding.objects.all(), principal).values("execution_id"))
-        elif wanted.statuses == {Status.DEAD_LETTER}:
-            rows = rows.filter(id__in=scoped(DeadLetter.objects.all(), principal).values("execution_id"))
-    return _narrowed(_named(rows, principal, wanted.name), wanted)
-
-
-def _narrowed(rows: ExecutionQuerySet, wanted: Filter) -> ExecutionQuerySet:
-    """By what only the rows themselves say."""
-    if wanted.classes:
-        rows = rows.filter(class_index__in=sorted(wanted.classes))
-    if wanted.error_type:
-        rows = rows.filter(error__type=wanted.error_type)
-    if wanted.worker_id is not None:
-        rows = rows.filter(worker_id=wanted.worker_id)
-    if wanted.holds:
-        rows = rows.filter(hold__in=sorted(wanted.holds))
-    if wanted.made_by is not None:
-        rows = rows.filter(created_at__lte=wanted.made_by)
-    return rows
-
-
-def _named(rows: ExecutionQuerySet, principal: Principal, name: str) -> ExecutionQuerySet:
-    """Of tasks whose name at the time has this part."""
-    if not name:
-        return rows
-    rows = rows.filter(task_version_id__in=_versions_named(principal, name).values("id"))
-    few = _few_tasks(principal, name)
-    return rows if few is None else rows.filter(task_id__in=few)
-
-
-def _versions_named(principal: Principal, name: str) -> QuerySet[TaskVersion]:
-    return scoped(TaskVersion.objects.all(), principal).filter(name__icontains=name)
 
 
 def _few_tasks(principal: Principal, name: str) -> list[UUID] | None:
     """The tasks that ever had such a name; None for many. Few tasks have an index to be found by, each; for many, the
     tenant's own order is the shorter way.
     """
-    tasks = _versions_named(principal, name).order_by().values_list("task_id", flat=True).distinct()
+    versions = scoped(TaskVersion.objects.all(), principal).filter(name__icontains=name)
+    tasks = versions.order_by().values_list("task_id", flat=True).distinct()
     found = list(tasks[: _FEW_TASKS + 1])
     return None if len(found) > _FEW_TASKS else found
 
