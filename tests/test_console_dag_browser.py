@@ -4,6 +4,7 @@ import json
 import re
 import statistics
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -74,15 +75,24 @@ class DagStage(Stage):
         return self.dags.start(self.dags.make(name, nodes, **fields))
 
 
-@pytest.fixture
-def stage(chromium: Browser, site: str) -> Iterator[DagStage]:
-    """Whatever the browser complains of in the course of a test fails it: errors, warnings, the policy."""
+@contextmanager
+def staged(chromium: Browser, site: str, *, asked_for: tuple[str, ...] = ()) -> Iterator[DagStage]:
+    """Whatever the browser complains of in the course of a test fails it: errors, warnings, the policy.
+
+    asked_for: parts of the complaints about what tests bring about on purpose, such as refusals.
+    """
     made = DagStage(chromium, site)
     yield made
     for context in chromium.contexts:
         context.close()
     eventually(nobody_reads)
-    assert made.complaints == []
+    assert [one for one in made.complaints if not any(part in one for part in asked_for)] == []
+
+
+@pytest.fixture
+def stage(chromium: Browser, site: str) -> Iterator[DagStage]:
+    with staged(chromium, site) as made:
+        yield made
 
 
 def box(page: Page, node: str) -> Locator:

@@ -13,9 +13,8 @@ from apps.definitions import services
 from apps.executions.states import Status
 from tests.console_dags import SALES
 from tests.console_ledger import HOSTILE, make_tenant, now
-from tests.test_console_browser import chromium, nobody_reads, site
-from tests.test_console_dag_browser import DagStage
-from tests.waiting import eventually
+from tests.test_console_browser import chromium, site
+from tests.test_console_dag_browser import DagStage, staged
 
 __all__ = ["chromium", "site"]  # fixtures
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,12 +24,8 @@ NOOP = {"type": "python", "name": "demo.noop"}
 
 @pytest.fixture
 def stage(chromium: Browser, site: str) -> Iterator[DagStage]:
-    made = DagStage(chromium, site)
-    yield made
-    for context in chromium.contexts:
-        context.close()
-    eventually(nobody_reads)
-    assert [one for one in made.complaints if "net::ERR_FAILED" not in one] == []
+    with staged(chromium, site, asked_for=("net::ERR_FAILED",)) as made:
+        yield made
 
 
 def keep(page: Page, name: str) -> None:

@@ -14,9 +14,8 @@ from apps.executions.models import DeadLetter, Execution, Replay
 from apps.executions.states import Status
 from apps.tenants.models import Role
 from tests.console_letters import letter, letters
-from tests.test_console_browser import chromium, nobody_reads, site
-from tests.test_console_dag_browser import DagStage, press
-from tests.waiting import eventually
+from tests.test_console_browser import chromium, site
+from tests.test_console_dag_browser import DagStage, press, staged
 
 __all__ = ["chromium", "site"]  # fixtures
 GROUP = "dead-letters/?fingerprint=ValueError%3A+amount"
@@ -25,13 +24,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def stage(chromium: Browser, site: str) -> Iterator[DagStage]:
-    """Whatever the browser complains of in the course of a test fails it: errors, warnings, the policy."""
-    made = DagStage(chromium, site)
-    yield made
-    for context in chromium.contexts:
-        context.close()
-    eventually(nobody_reads)
-    assert made.complaints == []
+    with staged(chromium, site) as made:
+        yield made
 
 
 def bulk(page: Page, label: str, count: int, *, typed: str = "", **fields: str) -> None:

@@ -11,9 +11,8 @@ from apps.tenants import keys
 from apps.tenants.models import ApiKey, AuditEntry, Membership, NotificationChannel, Role, Secret
 from tests.console_dags import make_member
 from tests.console_ledger import now
-from tests.test_console_browser import chromium, nobody_reads, site
-from tests.test_console_dag_browser import DagStage
-from tests.waiting import eventually
+from tests.test_console_browser import chromium, site
+from tests.test_console_dag_browser import DagStage, staged
 
 __all__ = ["chromium", "site"]  # fixtures
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,13 +20,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def stage(chromium: Browser, site: str) -> Iterator[DagStage]:
-    """Whatever the browser complains of in the course of a test fails it; refusals are asked for here."""
-    made = DagStage(chromium, site)
-    yield made
-    for context in chromium.contexts:
-        context.close()
-    eventually(nobody_reads)
-    assert [one for one in made.complaints if "422" not in one and "409" not in one] == []
+    with staged(chromium, site, asked_for=("422", "409")) as made:
+        yield made
 
 
 def test_an_owner_sets_up_a_tenant(stage: DagStage, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.models import Role
 from tests.console_ledger import HOSTILE, Ledger
-from tests.test_console_browser import chromium, nobody_reads, site
-from tests.test_console_dag_browser import DagStage
+from tests.test_console_browser import chromium, site
+from tests.test_console_dag_browser import DagStage, staged
 from tests.test_console_task_pages import make, make_many, who
 from tests.waiting import eventually
 
@@ -29,13 +29,8 @@ PICTURES = os.environ.get("CONSOLE_PICTURES")
 
 @pytest.fixture
 def stage(chromium: Browser, site: str) -> Iterator[DagStage]:
-    """Whatever the browser complains of fails the test, but for the refusals that it asks for."""
-    made = DagStage(chromium, site)
-    yield made
-    for context in chromium.contexts:
-        context.close()
-    eventually(nobody_reads)
-    assert [one for one in made.complaints if "status of 4" not in one] == []
+    with staged(chromium, site, asked_for=("status of 4",)) as made:
+        yield made
 
 
 def visit(stage: DagStage, path: str, role: Role = Role.OPERATOR, **look: Any) -> Page:

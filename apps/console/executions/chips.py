@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import parse_qsl
 
+from apps.console.choices import Choice
 from apps.console.executions.asked import AHEAD, HOLDS, SPANS, Asked
 from apps.executions.states import ExecutionClass, Hold
 
@@ -28,15 +29,6 @@ WHY = {
 }
 assert set(WHEN) == {"", *SPANS, AHEAD}
 assert set(WHY) == set(HOLDS.values())
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A link that changes the question."""
-
-    label: str
-    query: str
-    chosen: bool
 
 
 @dataclass(frozen=True)

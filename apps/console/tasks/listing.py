@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.http import QueryDict
 
+from apps.console.choices import Choice
 from apps.console.tasks import asked as questions
 from apps.console.tasks import strips
 from apps.console.tasks.asked import Asked
@@ -31,15 +32,6 @@ class Line:
     note: str
     marks: list[Mark]
     tags: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A link that changes the question."""
-
-    label: str
-    query: str
-    chosen: bool
 
 
 @dataclass(frozen=True)
