@@ -81,8 +81,8 @@ def _platform() -> Tenant:
     return tenant
 
 
-def client_of(person: Any) -> Client:
-    client = Client()
+def client_of(person: Any, **options: Any) -> Client:
+    client = Client(**options)
     client.force_login(person)
     return client
 
@@ -95,10 +95,12 @@ def test_a_press_leaves_its_rows_or_nothing(name: str) -> None:
     outsider = make_person(other, role=Role.OWNER)
     clients = {role: client_of(person) for role, person in people.items()}
     stranger, nobody = client_of(outsider), Client()
+    forged = client_of(people[Role.OWNER], enforce_csrf_checks=True)  # a press from another site has no token
     before = fingerprints()
     audited = AuditEntry.objects.count()
 
     assert press(button, desk, nobody).status_code == 302
+    assert press(button, desk, forged).status_code == 403
     assert press(button, desk, stranger).status_code == 404
     if button.platform:
         assert press(button, desk, stranger, slug=other.slug).status_code == 403

@@ -88,7 +88,7 @@ def read(run: DagRun, *, now: datetime) -> Gantt:
 def _bar(node: RunNode, execution: Execution | None, *, at: int, begin: datetime, now: datetime, scale: float) -> Bar:
     """The row of a node that was released. scale: pixels a second."""
     assert node.released_at is not None
-    over = node.finished_at or now
+    over = max(node.released_at, node.finished_at or now)  # released since `now` was taken: nothing has passed yet
     started = execution.started_at if execution is not None else node.released_at
     runs_from = min(over, max(node.released_at, started or over))
     took, waited = over - runs_from, runs_from - node.released_at
