@@ -13,6 +13,7 @@ from pathlib import Path
 
 from apps.executions.states import Outcome
 from tests.runner_tools import SOURCES, alive, assignment, lines, until, watched
+from tests.waiting import busy
 
 
 def test_5000_short_jobs_are_each_reported_once() -> None:
@@ -27,8 +28,8 @@ def test_5000_short_jobs_are_each_reported_once() -> None:
         assert runner.runner.drain(5) == []
         assert Counter(r.assignment.execution_id for r in results) == {a.execution_id: 1 for a in given}
         assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
-        # Known to be short, they are given no more children (but for one that the machine held up for long).
-        assert runner.runner.pool.size() <= children + 2
+        # Known to be short, they are given no more children (but for those that the machine held up for long).
+        assert runner.runner.pool.size() <= (children + 2) * busy()
         assert runner.runner.free() == 16
 
 

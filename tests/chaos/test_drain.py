@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -97,6 +98,15 @@ def test_what_does_not_fit_in_the_grace_is_given_back_uncounted(rig: Rig) -> Non
     assert all(found[0] is Outcome.RELEASED for found in outcomes if len(found) == 2)
 
 
+def asleep(pid: int) -> int:
+    """Commands of `sleeping` that this process and its descendants have begun."""
+    found = 0
+    for process in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found += process.name() == "sleep"
+    return found
+
+
 CONTAINED = ("/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 """What a container engine does about processes: the first one inside is number 1, and signals that it has no handler
 for do not reach it."""
@@ -115,6 +125,8 @@ def test_a_worker_that_is_process_1_hears_sigterm(rig: Rig, shell: bool) -> None
     rig.wait_workers(1)
     identities = rig.due(2)
     eventually(lambda: rig.counted(identities)[Status.RUNNING] == 2, seconds=START_SECONDS)
+    # RUNNING is what is claimed: what has not begun yet when the signal comes is given back.
+    eventually(lambda: asleep(outer.pid) == 2, seconds=START_SECONDS)
     [first] = psutil.Process(outer.pid).children()
     assert Path(f"/proc/{first.pid}/status").read_text().split("NSpid:")[1].split("\n")[0].split()[-1] == "1"
     first.send_signal(signal.SIGTERM)
