@@ -37,6 +37,7 @@ function check() {
 }
 
 editor?.addEventListener("input", check);
+if (editor) check(); // what was typed before this script came
 form.addEventListener("reset", () => setTimeout(check));
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
