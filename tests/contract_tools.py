@@ -12,7 +12,7 @@ from apps.executions.states import Hold, Status
 from apps.tenants import keys
 from apps.tenants.models import LIMITS, ApiKey, Role, Tenant
 from tests.console_ledger import make_person
-from tests.factories import DAILY, Api, execution, make_principal, make_task, make_tenant, now
+from tests.factories import DAILY, Api, execution, make_principal, make_task, make_tenant, now, worker_row
 
 NODES: list[dict[str, Any]] = [
     {"id": "fetch", "handler": "demo.noop"},
@@ -41,6 +41,7 @@ def make_full_tenant() -> Full:
     there["backfill_id"] = [_backfill(owner, "tasks", tasks[0]), _backfill(owner, "dags", there["dag_id"][0])]
     circuit = CircuitBreaker.objects.create(tenant_id=tenant.id, key="webhook:example.com:443", changed_at=now())
     there["circuit_id"] = [circuit.pk]
+    there["worker_id"] = [worker_row().pk for _ in range(2)]
     there["username"] = [make_person(tenant, role=role).username for role in (Role.OPERATOR, Role.VIEWER)]
     for name in ("TOKEN", "PASSWORD"):
         assert owner.post("/secrets", {"name": name, "value": secrets.token_hex(8)}).status_code == 201

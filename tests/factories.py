@@ -13,7 +13,7 @@ from apps.definitions import services
 from apps.definitions.models import Task
 from apps.definitions.plans import materialise_task, new_executions, plan_of
 from apps.executions import ids, person_store, store
-from apps.executions.models import Attempt, DeadLetter, Execution, ExecutionEvent, Outstanding
+from apps.executions.models import Attempt, DeadLetter, Execution, ExecutionEvent, Outstanding, Worker
 from apps.executions.rows import NewExecution
 from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Outcome, Status
 from apps.tenants.keys import issue
@@ -205,3 +205,11 @@ def problem(response: Any, status: int) -> dict[str, Any]:
 
 def pointers(body: dict[str, Any]) -> set[str]:
     return {error["pointer"] for error in body["errors"]}
+
+
+def worker_row(**fields: Any) -> Worker:
+    """One that is there."""
+    at = now()
+    base = {"state": "active", "host": "h", "process_id": 1, "slots": 4}
+    times = {"started_at": at, "heartbeat_at": at, "lease_expires_at": at}
+    return Worker.objects.create(**base | times | fields)

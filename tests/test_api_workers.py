@@ -1,13 +1,10 @@
 """Workers over REST: labels, slots by class; each tenant sees those that may run its work."""
 
-from typing import Any
-
 import pytest
 
-from apps.executions.models import Worker
 from apps.tenants.identity import new_uuid
 from apps.tenants.models import Tier
-from tests.factories import Api, make_api, make_tenant, now
+from tests.factories import Api, make_api, make_tenant, worker_row
 
 pytestmark = pytest.mark.django_db
 
@@ -15,13 +12,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def api() -> Api:
     return make_api()
-
-
-def worker_row(**fields: Any) -> Worker:
-    at = now()
-    base = {"state": "active", "host": "h", "process_id": 1, "slots": 4}
-    times = {"started_at": at, "heartbeat_at": at, "lease_expires_at": at}
-    return Worker.objects.create(**base | times | fields)
 
 
 def test_workers_are_shown_with_labels_and_slots_by_class(api: Api) -> None:

@@ -56,6 +56,23 @@ def test_every_route_is_described_with_all_its_methods() -> None:
     assert {path: set(methods) for path, methods in description()["paths"].items()} == expected
 
 
+def test_parameters_of_paths_are_what_their_routes_take() -> None:
+    """A number is no UUID: whoever reads the description would never reach the route."""
+    kinds = {"int": ("integer", None), "uuid": ("string", "uuid"), "str": ("string", None), "slug": ("string", None)}
+    seen = set()
+    for outer in get_resolver().url_patterns:
+        if not isinstance(outer, URLResolver) or str(outer.pattern) != "api/":
+            continue
+        for inner in outer.url_patterns:
+            path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", f"/api/{inner.pattern}")
+            taken = {name: kinds[kind] for kind, name in re.findall(r"<(\w+):(\w+)>", str(inner.pattern))}
+            for operation in description()["paths"].get(path, {}).values():
+                told = {one["name"]: one["schema"] for one in operation["parameters"] if one["in"] == "path"}
+                assert {name: (one["type"], one.get("format")) for name, one in told.items()} == taken, path
+                seen |= set(told)
+    assert {"task_id", "circuit_id", "worker_id", "node_id"} <= seen
+
+
 @pytest.mark.parametrize(("path", "view"), [route for route in _routes() if route[1] not in NOT_DESCRIBED])
 def test_what_reads_a_body_says_which(path: str, view: Any) -> None:
     for method in {"post", "put", "patch"} & {name for name in METHODS if hasattr(view, name)}:

@@ -22,6 +22,7 @@ OF_QUERIES: dict[str, Shape] = {
 
 OF_PATHS: dict[str, Shape] = {
     "circuit_id": whole(0, 2**63 - 1),
+    "worker_id": whole(0, 2**63 - 1),
     "number": whole(0, 2**31 - 1),
     "name": TEXT,
     "node_id": text(100, 1),
