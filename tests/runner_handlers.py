@@ -38,6 +38,7 @@ def echo(context: TaskContext, **parameters: Any) -> Any:
         "execution_id": str(context.execution_id),
         "attempt": context.attempt,
         "token": context.fencing_token,
+        "trace": context.traceparent,
         "key": context.idempotency_key,
         "scheduled_at": context.scheduled_at.isoformat(),
         "nominal_at": context.nominal_at and context.nominal_at.isoformat(),

@@ -1,6 +1,7 @@
 """Executions in the console: what a question finds, who may act on what it finds, what a page of one tells."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,6 +18,7 @@ from apps.executions import services
 from apps.executions.models import Attempt, Execution, StandingHold
 from apps.executions.states import Hold, Origin, Outcome, Status
 from apps.tenants.models import AuditEntry, Role, Tenant
+from chronoweb.runtime.config import problems
 from chronoweb.runtime.errors import InvalidInput
 from tests.console_dags import make_member
 from tests.console_ledger import HOSTILE, TOKEN, Ledger, change, make_tenant, now
@@ -259,6 +261,17 @@ def test_nothing_of_an_execution_is_markup(desk: Desk) -> None:
         html = desk.see(path)
         assert "<img" not in html
         assert "&lt;img" in html
+
+
+def test_its_trace_leads_to_where_traces_are_looked_at(desk: Desk, settings: Any) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    row = desk.ledger.add(Status.COMPLETED, traceparent=f"00-{trace}-00f067aa0ba902b7-01")
+    assert f'<dd class="mono">{trace}</dd>' in desk.see(f"{row.id}/")
+    url = "https://tracing.example.com/trace/{trace_id}?from=chronoweb"
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, trace_url=url)
+    assert f'href="{url.format(trace_id=trace)}"' in desk.see(f"{row.id}/")
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, trace_url="javascript:alert({trace_id})")
+    assert any("CHRONOWEB_TRACE_URL" in problem for problem in problems(settings.CHRONOWEB))
 
 
 def test_attempts_lie_on_one_axis() -> None:

@@ -32,8 +32,9 @@ from apps.executions.states import Origin, Outcome, Status
 from apps.quickstart.bench import measure, scenarios
 from apps.quickstart.bench.handlers import recorded
 from apps.quickstart.services import ServiceAddresses
+from apps.tenants.models import Tenant
 from apps.tenants.principal import Principal
-from tests.factories import make_principal
+from tests.factories import make_api, make_principal
 from tests.shop import settings as shop_settings
 from tests.stack import Ledger, Processes, cloned, django_uses, processes
 from tests.waiting import eventually
@@ -239,6 +240,34 @@ def test_both_ways_of_the_document_examples_and_a_backfill_of_a_dag(installation
     assert sorted(run.nominal_at.second for run in filled if run.nominal_at) == [0, 2, 4, 6, 8]
     nominal = list(scheduled.values_list("nominal_at", flat=True))
     assert len(set(nominal)) == len(nominal)
+
+
+def test_the_trace_of_a_request_reaches_what_it_started(installation: Installation) -> None:
+    """Over REST, by way of a dispatch, of a hand-over in a run, and of a retry by a person."""
+    api = make_api(Tenant.objects.get(id=installation.principal.tenant_id))
+    show = {"type": "command", "argv": ["printenv", "TRACEPARENT"]}
+    task = installation.task(handler=show)
+    nodes = [{"id": "first", "handler": show}, {"id": "second", "handler": show, "depends_on": ["first"]}]
+    dag = making.create_dag(principal=installation.principal, data={"name": "traced", "nodes": nodes})
+    traced = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+
+    def begin(path: str, **headers: str) -> UUID:
+        response = api.post(path, headers=headers)
+        assert response.status_code == 202
+        return UUID(response.json()["id"])
+
+    one, run = begin(f"/tasks/{task.id}/trigger", **traced), begin(f"/dags/{dag.id}/trigger", **traced)
+    for malformed in ("no trace", f"00-{'0' * 32}-00f067aa0ba902b7-01"):
+        other = begin(f"/tasks/{task.id}/trigger", traceparent=malformed)
+        assert api.get(f"/executions/{other}").json()["traceparent"] is None
+    eventually(lambda: DagRun.objects.get(id=run).status == RunStatus.SUCCEEDED, seconds=20)
+    eventually(lambda: Execution.objects.with_id(one).get().status == Status.COMPLETED, seconds=20)
+    again = begin(f"/executions/{one}/retry")
+    eventually(lambda: Execution.objects.with_id(again).get().status == Status.COMPLETED, seconds=20)
+    ran = [Execution.objects.with_id(identity).get() for identity in (one, again)]
+    ran += Execution.objects.filter(dag_run_id=run)
+    assert [(row.result or {})["stdout"].strip() for row in ran] == [traced["traceparent"]] * 4
+    assert [row.traceparent for row in ran] == [traced["traceparent"]] * 4
 
 
 # ---- Django's Tasks framework -------------------------------------------------------------------------------------

@@ -9,23 +9,22 @@ from hypothesis import strategies as st
 from apps.worker.envelope import Envelope, EnvelopeError, Record, decode, encode
 from chronoweb.runtime.errors import ChronowebError
 
-TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 RECORD: Record = (bytes(range(16)), (7 << 32) + 1, 1_767_225_600_000_000)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 RECORDS = st.lists(st.tuples(st.binary(min_size=16, max_size=16), INT64, INT64), min_size=1, max_size=500)
 
 
-@given(records=RECORDS, epoch=st.integers(0, 2**31), traceparent=st.sampled_from([None, TRACE]))
-def test_what_goes_in_comes_out(records: list[Record], epoch: int, traceparent: str | None) -> None:
-    body, headers = encode(records, epoch=epoch, traceparent=traceparent)
-    assert decode(body, headers) == Envelope(records, epoch, traceparent)
+@given(records=RECORDS, epoch=st.integers(0, 2**31))
+def test_what_goes_in_comes_out(records: list[Record], epoch: int) -> None:
+    body, headers = encode(records, epoch=epoch)
+    assert decode(body, headers) == Envelope(records, epoch)
 
 
 def test_the_bytes_are_these() -> None:
     """The format is between processes of different releases: it changes with its version only."""
-    body, headers = encode([RECORD], epoch=7, traceparent=TRACE)
+    body, headers = encode([RECORD], epoch=7)
     assert body == bytes(range(16)) + struct.pack(">q", (7 << 32) + 1) + struct.pack(">q", 1_767_225_600_000_000)
-    assert headers == {"v": "1", "epoch": "7", "traceparent": TRACE}
+    assert headers == {"v": "1", "epoch": "7"}
 
 
 def test_500_executions_are_16_000_bytes() -> None:

@@ -122,6 +122,7 @@ def test_cookies_of_one_attempt_are_not_sent_with_the_next(runner: Watched, serv
 
 def test_what_is_sent(runner: Watched, server: Server) -> None:
     given = webhook(f"{server.url}/ok?q=1", method="PUT", headers={"X-Mine": "yes", "user-agent": "me"}, attempt=3)
+    given.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     (result,) = runner.run(given)
     assert result.outcome is Outcome.SUCCEEDED
     assert json.loads(result.result_json or b"") == {"status": 200, "body": "fine"}
@@ -132,6 +133,7 @@ def test_what_is_sent(runner: Watched, server: Server) -> None:
     assert headers["idempotency-key"] == given.idempotency_key
     assert headers["x-fencing-token"] == str(given.token)
     assert headers["x-chronoweb-execution-id"] == identity
+    assert headers["traceparent"] == given.traceparent
     assert (headers["x-mine"], headers["user-agent"]) == ("yes", "me")
     assert headers["content-type"] == "application/json"
     assert json.loads(asked["body"]) == {

@@ -20,6 +20,7 @@ def runner() -> Iterator[Watched]:
 
 def test_success_and_context(runner: Watched) -> None:
     given = assignment("t.echo", attempt=2, n=1, word="ü")
+    given.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     (result,) = runner.run(given)
     assert result.outcome is Outcome.SUCCEEDED
     assert result.error is None
@@ -29,6 +30,7 @@ def test_success_and_context(runner: Watched) -> None:
         "execution_id": str(UUID(bytes=given.execution_id)),
         "attempt": 2,
         "token": given.token,
+        "trace": given.traceparent,
         "key": given.idempotency_key,
         "scheduled_at": "2027-01-15T08:00:00.123456+00:00",
         "nominal_at": "2027-01-15T08:00:00+00:00",

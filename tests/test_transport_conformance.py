@@ -74,7 +74,7 @@ class TestConformance:
 
     def test_an_envelope_of_500_executions(self, fleet: Fleet) -> None:
         records = [(n.to_bytes(16, "big"), n << 32, 1_700_000_000_000_000 + n) for n in range(500)]
-        body, headers = envelope.encode(records, epoch=3, traceparent=None)
+        body, headers = envelope.encode(records, epoch=3)
         inbox = fleet.first.inbox()
         assert inbox is not None
         settle_confirmations(fleet.publisher, [fleet.publisher.publish(Outgoing(inbox, 2, body, headers))])

@@ -77,6 +77,7 @@ def execution(row: Execution, evidence: chips.Evidence) -> dict[str, Any]:
         "dag_run_id": None if row.dag_run_id is None else str(row.dag_run_id),
         "rerun_of": None if row.rerun_of is None else str(row.rerun_of),
         "idempotency_key": row.idempotency_key,
+        "traceparent": row.traceparent,
         "parameters": row.parameters,
         "result": row.result,
         "error": row.error,

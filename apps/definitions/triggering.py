@@ -19,7 +19,7 @@ from apps.executions.rows import NewExecution
 from apps.executions.states import Origin
 from apps.tenants import audit
 from apps.tenants.principal import Principal
-from chronoweb.runtime import postgres, wakeup
+from chronoweb.runtime import postgres, trace, wakeup
 from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
@@ -137,6 +137,7 @@ def _rows(task: Task, items: Sequence[Item], *, overlap: bool) -> list[NewExecut
                 # "#" keeps callers' keys apart from those of occurrences, which have "@".
                 idempotency_key=str(UUID(bytes=identity)) if item.key is None else f"{task.id}#{item.key}",
                 payload=item.payload,
+                traceparent=trace.current(),
                 **{**plan, "concurrency_key": item.concurrency_key},
             )
         )

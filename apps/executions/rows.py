@@ -31,6 +31,7 @@ class NewExecution:
     queue_seconds: int | None = None
     route_id: int = 0
     concurrency_key: str | None = None
+    traceparent: str | None = None
 
 
 class Queue(NamedTuple):
@@ -135,6 +136,7 @@ class Claimed(NamedTuple):
     """The run that it is part of, as which node, and as which item of a mapped one."""
     dag_node: int | None = None
     dag_item: int | None = None
+    traceparent: str | None = None
 
 
 class KeptSecret(NamedTuple):

@@ -178,6 +178,7 @@ def _rerun_of(execution: Execution, now_ms: int) -> NewExecution:
         queue_seconds=execution.queue_seconds,
         route_id=execution.route_id,
         concurrency_key=execution.concurrency_key,
+        traceparent=execution.traceparent,
     )
 
 

@@ -1,9 +1,8 @@
 """What one transport message says: which executions were dispatched to a worker, and under which tokens.
 
 Body: records of 32 bytes, big-endian: execution id (16 bytes), fencing token (int64), run_at (int64,
-microseconds since the epoch, UTC). Headers: `v` the version, `epoch` the dispatcher's leadership term,
-`traceparent` (W3C; absent when nothing is traced). No payload and no secret travels: the worker reads them from
-the ledger when it claims.
+microseconds since the epoch, UTC). Headers: `v` the version, `epoch` the dispatcher's leadership term. No payload, no
+secret and no trace travels: the worker reads them from the ledger when it claims.
 """
 
 import struct
@@ -36,10 +35,9 @@ class EnvelopeError(ChronowebError):
 class Envelope:
     records: list[Record]
     epoch: int
-    traceparent: str | None
 
 
-def encode(records: Sequence[Record], *, epoch: int, traceparent: str | None = None) -> tuple[bytes, dict[str, str]]:
+def encode(records: Sequence[Record], *, epoch: int) -> tuple[bytes, dict[str, str]]:
     """(body, headers). Raises EnvelopeError for no records, an id not of 16 bytes, or a number beyond int64."""
     if not records:
         raise EnvelopeError("An envelope needs at least one execution")
@@ -49,10 +47,7 @@ def encode(records: Sequence[Record], *, epoch: int, traceparent: str | None = N
         body = struct.pack(">" + "16sqq" * len(records), *chain.from_iterable(records))
     except struct.error as error:
         raise EnvelopeError(f"The records cannot be written: {error}") from error
-    headers = {"v": VERSION, "epoch": str(epoch)}
-    if traceparent:
-        headers["traceparent"] = traceparent
-    return body, headers
+    return body, {"v": VERSION, "epoch": str(epoch)}
 
 
 def decode(body: bytes, headers: Mapping[str, str]) -> Envelope:
@@ -66,4 +61,4 @@ def decode(body: bytes, headers: Mapping[str, str]) -> Envelope:
         epoch = int(headers["epoch"])
     except (KeyError, ValueError):
         raise EnvelopeError(f"The epoch {headers.get('epoch')!r} of an envelope is not a number") from None
-    return Envelope(list(_RECORD.iter_unpack(body)), epoch, headers.get("traceparent"))
+    return Envelope(list(_RECORD.iter_unpack(body)), epoch)

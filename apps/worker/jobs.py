@@ -52,6 +52,8 @@ class Assignment:
     """Whether timeout_seconds is what is left of total_seconds, and not the limit of one attempt."""
     idempotent: bool = True
     class_index: int = 1
+    traceparent: str | None = None
+    """W3C; of the request that triggered it, if that was traced."""
     webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
     run_json: bytes | None = None
     """Of a node of a run: what the handler's context tells of the run, the parents and the item."""

@@ -107,6 +107,7 @@ class Versions:
             total_is_nearer=total_is_nearer,
             idempotent=definition.get("idempotent", True),
             class_index=claimed.class_index,
+            traceparent=claimed.traceparent,
             webhook_secrets=given.signing,
             secrets=given.secrets,
             distant=given.distant,

@@ -13,6 +13,7 @@ from chronoweb.runtime.errors import ConfigurationError
 
 PREFIX = "CHRONOWEB_"
 _REGION_URL = re.compile(r"[a-z0-9][a-z0-9-]{0,62}=https?://[^\s/?#]+(?:/[^\s?#]*)?", re.ASCII)
+_TRACE_URL = re.compile(r"https?://\S*\{trace_id\}\S*")
 _UID_RANGE = re.compile(r"(\d{1,10})-(\d{1,10})", re.ASCII)
 _WORDS = {
     "container_engine": ("auto", "podman", "docker", "none"),
@@ -136,6 +137,8 @@ class Config:
         "where the other regions are: eu-west=https://eu.example.com, comma-separated"
     )
 
+    trace_url: str = _word("", "where traces are looked at, such as https://tracing.example.com/trace/{trace_id}")
+
     # API
     web_threads: int = _number(8, 1, 500, "requests that a web process works on at once")
     web_database_connections: int = _number(
@@ -218,6 +221,8 @@ def problems(config: Config) -> list[str]:
         for word in config.region_urls
         if not _REGION_URL.fullmatch(word)
     ]
+    if config.trace_url and not _TRACE_URL.fullmatch(config.trace_url):
+        found.append(f"{PREFIX}TRACE_URL={config.trace_url!r} is no http or https URL with {{trace_id}} in it")
     if config.standard_slots_percent + config.bulk_slots_percent >= 100:
         found.append(
             f"{PREFIX}STANDARD_SLOTS_PERCENT={config.standard_slots_percent} and "

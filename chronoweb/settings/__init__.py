@@ -76,6 +76,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "chronoweb.runtime.request_id.RequestId",
+    "chronoweb.runtime.trace.TraceContext",
     "apps.tenants.whence.KnowWhence",
     "apps.console.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.console import reasons
@@ -19,11 +19,20 @@ from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress
 from apps.executions.states import RESTING, ExecutionClass, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
+from chronoweb.runtime.config import config
+from chronoweb.runtime.trace import trace_id
 
 HISTORY = 8
 MOST_SHOWN = 200
 _CHARACTERS = 100_000
 """Of a value that is shown as a whole; the API has the rest."""
+
+
+class Trace(NamedTuple):
+    """url: where it is looked at; empty where nothing is known of such a place."""
+
+    id: str
+    url: str
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,10 @@ class Detail:
         return ExecutionClass(self.execution.class_index).word
 
     @property
-    def trace(self) -> str:
-        """Of a W3C traceparent, such as `00-TRACE-SPAN-01`."""
-        parts = (self.execution.traceparent or "").split("-")
-        return parts[1] if len(parts) == 4 else ""
+    def trace(self) -> Trace | None:
+        """The trace that the request which triggered it belongs to."""
+        identity = trace_id(self.execution.traceparent)
+        return Trace(identity, config().trace_url.replace("{trace_id}", identity)) if identity else None
 
 
 def read(principal: Principal, identity: UUID, *, now: datetime) -> Detail:

@@ -41,6 +41,7 @@ class DagRun(models.Model):
     actor = models.TextField()
     idempotency_key = models.TextField()
     parameters = models.JSONField()
+    traceparent = models.TextField(null=True, help_text="of the request that started it; its executions have it, too")
 
     class Meta:
         db_table = "dag_runs"

@@ -17,6 +17,7 @@ from apps.executions.dags.states import RunStatus
 from apps.executions.states import Origin
 from apps.executions.store.dags import RunStore
 from apps.executions.store.statements import named_sql
+from chronoweb.runtime import trace
 from chronoweb.runtime.postgres import int2s, int8s, texts, uuids
 
 
@@ -64,6 +65,7 @@ def start_run(
         "key": key,
         "parameters": json.dumps(dict(parameters or {})),
         "queued": queued,
+        "trace": trace.current(),
     }
     if not store.rows("insert_run", values):
         [(existing,)] = store.rows("find_run", {name: values[name] for name in ("dag", "key", "scheduled")})

@@ -33,7 +33,7 @@ RETURNING e.id, e.token, e.attempt, e.max_attempts, e.task_version_id, e.tenant_
     (extract(epoch FROM e.nominal_at) * 1000000)::bigint AS nominal_at_us,
     e.payload::text AS payload, e.idempotency_key,
     (SELECT coalesce(p.checkpoint, '') FROM progress p WHERE p.execution_id = e.id) AS left_behind,
-    e.class, e.concurrency_key, e.dag_run_id, e.dag_node, e.dag_item
+    e.class, e.concurrency_key, e.dag_run_id, e.dag_node, e.dag_item, e.traceparent
 
 -- name: adopt
 -- Messages that were sent to another worker's inbox have come to this one (a partition moved): what is reclaimed with

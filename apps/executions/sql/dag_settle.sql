@@ -136,7 +136,7 @@ WITH e AS (
 ), x AS (
     INSERT INTO {executions} (id, scheduled_at, run_at, wake_at, nominal_at, tenant_id, task_id, task_version_id,
         max_attempts, status, hold, class, priority, origin, overlap, idempotency_key, queue_seconds, dag_run_id,
-        dag_node, dag_item, dag_generation, route_id, concurrency_key)
+        dag_node, dag_item, dag_generation, route_id, concurrency_key, traceparent)
     SELECT v.id, r.scheduled_at, greatest(r.run_at, clock_timestamp()),
         CASE WHEN n.approval IS NULL THEN greatest(r.run_at, clock_timestamp()) END,
         r.nominal_at, r.tenant_id, n.task_id, n.version_id, n.max_attempts,
@@ -145,7 +145,7 @@ WITH e AS (
         {OVERLAP_ALLOW_ALL},
         r.id || '/' || n.node_id || coalesce('[' || v.item || ']', '')
             || CASE WHEN n.generation > 1 THEN '#' || n.generation ELSE '' END,
-        n.queue_seconds, r.id, n.node, v.item, n.generation, n.route_id, n.concurrency_key
+        n.queue_seconds, r.id, n.node, v.item, n.generation, n.route_id, n.concurrency_key, r.traceparent
     FROM unnest(%(made)s, %(made_runs)s, %(made_nodes)s, %(made_items)s) v(id, run, node, item)
     CROSS JOIN LATERAL (SELECT * FROM {run_nodes} n WHERE n.run_id = v.run AND n.node = v.node OFFSET 0) n
     JOIN {dag_runs} r ON r.id = v.run

@@ -2,12 +2,13 @@
 -- Begin a run, or let it wait (queued), in which time its limit does not run; one of the same DAG, key and time that is
 -- there already stays as it is.
 INSERT INTO {dag_runs} (id, scheduled_at, run_at, nominal_at, deadline_at, queued_since, tenant_id, dag_id, dag_version_id,
-    timeout_seconds, nodes, open_nodes, failure_policy, origin, actor, idempotency_key, parameters)
+    timeout_seconds, nodes, open_nodes, failure_policy, origin, actor, idempotency_key, parameters,
+    traceparent)
 SELECT %(id)s::uuid, %(scheduled)s, v.run_at, %(nominal)s,
     CASE WHEN NOT %(queued)s THEN greatest(v.run_at, clock_timestamp()) + %(timeout)s::int * interval '1 second' END,
     CASE WHEN %(queued)s THEN clock_timestamp() END,
     %(tenant)s, %(dag)s, %(version)s, %(timeout)s, %(nodes)s, %(nodes)s, %(policy)s, %(origin)s, %(actor)s, %(key)s,
-    %(parameters)s::jsonb
+    %(parameters)s::jsonb, %(trace)s
 FROM (SELECT %(run)s::timestamptz AS run_at) v
 ON CONFLICT (dag_id, idempotency_key, scheduled_at) DO NOTHING
 RETURNING id

@@ -63,5 +63,5 @@ SELECT id, token, attempt, max_attempts, task_version_id, tenant_id, slot_key,
     (extract(epoch FROM run_at) * 1000000)::bigint AS run_at_us,
     (extract(epoch FROM nominal_at) * 1000000)::bigint AS nominal_at_us,
     payload::text AS payload, idempotency_key, NULL AS left_behind, class, concurrency_key, dag_run_id, dag_node,
-    dag_item
+    dag_item, traceparent
 FROM u

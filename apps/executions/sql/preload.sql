@@ -66,17 +66,18 @@ ORDER BY run_at
 -- Add executions; one that is there already (same tenant, key and scheduled_at) stays as it is.
 INSERT INTO executions (id, scheduled_at, run_at, nominal_at, wake_at, finished_at, tenant_id, task_id, task_version_id,
     max_attempts, status, hold, class, priority, origin, overlap, slot_key, idempotency_key, payload, rerun_of,
-    queue_seconds, route_id, concurrency_key)
+    queue_seconds, route_id, concurrency_key, traceparent)
 SELECT v.id, v.scheduled, v.run, v.nominal,
     CASE WHEN v.status = {SCHEDULED} AND v.hold = {HOLD_NONE} THEN v.run END,
     CASE WHEN v.status IN {IN_RESTING} THEN clock_timestamp() END,
     v.tenant, v.task, v.version_id, v.max_attempts, v.status, v.hold, v.class, v.priority, v.origin, v.overlap,
-    v.slot_key, v.idempotency_key, v.payload::jsonb, v.rerun_of::uuid, v.queue_seconds, v.route, v.concurrency_key
+    v.slot_key, v.idempotency_key, v.payload::jsonb, v.rerun_of::uuid, v.queue_seconds, v.route, v.concurrency_key,
+    v.trace
 FROM unnest(%(ids)s, %(scheduled)s, %(run)s, %(nominal)s, %(tenants)s, %(tasks)s, %(versions)s, %(max_attempts)s,
     %(statuses)s, %(holds)s, %(classes)s, %(priorities)s, %(origins)s, %(overlaps)s, %(slot_keys)s, %(keys)s,
-    %(payloads)s, %(rerun_of)s, %(queue_seconds)s, %(routes)s, %(concurrency_keys)s)
+    %(payloads)s, %(rerun_of)s, %(queue_seconds)s, %(routes)s, %(concurrency_keys)s, %(traces)s)
     v(id, scheduled, run, nominal, tenant, task, version_id, max_attempts, status, hold, class, priority, origin,
-      overlap, slot_key, idempotency_key, payload, rerun_of, queue_seconds, route, concurrency_key)
+      overlap, slot_key, idempotency_key, payload, rerun_of, queue_seconds, route, concurrency_key, trace)
 ON CONFLICT (tenant_id, idempotency_key, scheduled_at) DO NOTHING
 RETURNING id
 

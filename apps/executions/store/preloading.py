@@ -43,6 +43,7 @@ def insert(connection: psycopg.Connection, rows: Sequence[NewExecution]) -> set[
         "queue_seconds": int8s([r.queue_seconds for r in rows]),
         "routes": int8s([r.route_id for r in rows]),
         "concurrency_keys": texts([encoded(r.concurrency_key) for r in rows]),
+        "traces": texts([encoded(r.traceparent) for r in rows]),
     }
     return set(fetch_ids(connection, named_sql("insert_executions"), parameters))
 

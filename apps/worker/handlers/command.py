@@ -98,12 +98,14 @@ class CommandStarter:
 
 def attempt_variables(assignment: Assignment) -> dict[str, str]:
     """What every program is told about the attempt that it is."""
+    traced = {"TRACEPARENT": assignment.traceparent} if assignment.traceparent else {}
     return {
         "CHRONOWEB_PARAMETERS": (assignment.parameters_json or b"{}").decode(),
         "CHRONOWEB_EXECUTION_ID": str(UUID(bytes=assignment.execution_id)),
         "CHRONOWEB_ATTEMPT": str(assignment.attempt),
         "CHRONOWEB_IDEMPOTENCY_KEY": assignment.idempotency_key,
         "CHRONOWEB_FENCING_TOKEN": str(assignment.token),
+        **traced,
     }
 
 

@@ -20,7 +20,8 @@ class TaskContext:
 
     idempotency_key is the same for every attempt of an execution; fencing_token grows with each dispatch. A
     side effect that stores the token and refuses smaller ones cannot be overtaken by an attempt that was lost.
-    deadline is when the attempt will be stopped, by this host's clock.
+    deadline is when the attempt will be stopped, by this host's clock. traceparent (W3C Trace Context) is that of the
+    request which triggered the execution, or None: spans of the handler join that trace.
     """
 
     execution_id: UUID
@@ -38,6 +39,7 @@ class TaskContext:
     _line: Line = field(default=NO_LINE, repr=False, compare=False)
     _seq: int = field(default=0, repr=False, compare=False)
     _run: bytes | None = field(default=None, repr=False)
+    traceparent: str | None = None
 
     @property
     def checkpoint_data(self) -> Any:
@@ -149,6 +151,7 @@ class Entry(NamedTuple):
     timeout_seconds: float
     checkpoint_json: bytes | None = None
     run_json: bytes | None = None
+    traceparent: str | None = None
 
 
 class BadParameters(ValueError):
@@ -193,4 +196,5 @@ def build_context(
         line,
         entry.seq,
         entry.run_json,
+        entry.traceparent,
     )

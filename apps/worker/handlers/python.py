@@ -30,6 +30,7 @@ def entry_of(seq: int, assignment: Assignment, name: str) -> Entry:
         a.timeout_seconds,
         a.checkpoint_json,
         a.run_json,
+        a.traceparent,
     )
 
 

@@ -172,6 +172,8 @@ def _headers(assignment: Assignment) -> dict[str, str]:
         "X-Chronoweb-Execution-Id": str(UUID(bytes=assignment.execution_id)),
         "Accept-Encoding": "identity",  # so that a small answer cannot unpack to a huge one
     }
+    if assignment.traceparent:
+        own["traceparent"] = assignment.traceparent
     names = {name.lower() for name in own}
     headers = {"User-Agent": "chronoweb"}
     if _content(assignment) is not None:
