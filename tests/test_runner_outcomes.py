@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from apps.executions.failure import circuit_letter, classify
 from apps.executions.states import Outcome
 from tests.runner_tools import Watched, assignment, lines, until, watched
 
@@ -73,7 +74,6 @@ def test_long_messages_are_cut(runner: Watched) -> None:
     [
         ("t.permanent", {}, "PermanentError", "never again"),
         ("t.only_x", {"y": 1}, "TypeError", "parameters do not fit"),
-        ("t.echp", {}, "UnknownHandler", "close names: t.echo"),
         ("t.return", {"size": 256 * 1024}, "ResultTooLarge", "result too large: 262146 bytes"),
         ("t.return", {"what": "nan"}, "ResultNotJson", "not JSON"),
         ("t.return", {"what": "object"}, "ResultNotJson", "not JSON"),
@@ -85,6 +85,15 @@ def test_permanent_failures(runner: Watched, handler: str, parameters: dict[str,
     assert result.error is not None
     assert (result.error["type"], result.error["permanent"]) == (kind, True)
     assert says in result.error["message"]
+
+
+def test_a_handler_that_this_worker_lacks_is_tried_again(runner: Watched) -> None:
+    """During a deployment the next worker may know it."""
+    (result,) = runner.run(assignment("t.echp"))
+    assert result.error is not None
+    assert (result.error["type"], result.error["permanent"]) == ("UnknownHandler", False)
+    assert "close names: t.echo" in result.error["message"]
+    assert circuit_letter(classify(result.outcome, result.error), result.error) == "", "nothing behind it was asked"
 
 
 def test_parameters_that_are_no_object_fail_for_good(runner: Watched) -> None:

@@ -31,7 +31,9 @@ FATE_UNKNOWN = "unknown"
 _KNOWN = frozenset(kind.value for kind in FailureClass)
 _SAYS_NOTHING = frozenset({"ReferenceProblem", "SecretMissing", "SecretUnavailable", "SecretUnreadable", "SecretUnfit"})
 """Faults of the configuration, such as a secret that is not there: what the work would have called was not asked."""
-_NEVER_RAN = frozenset({"HandlerNotLoaded", "HandlersNotLoaded", "CommandNotStarted", "ContainerNotStarted"})
+_NEVER_RAN = frozenset(
+    {"UnknownHandler", "HandlerNotLoaded", "HandlersNotLoaded", "CommandNotStarted", "ContainerNotStarted"}
+)
 
 
 def classify(outcome: Outcome, error: Mapping[str, Any] | None) -> FailureClass | None:

@@ -124,9 +124,8 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 
 
 def unknown_handler(name: str, names: list[str], broken: dict[str, str]) -> dict[str, Any]:
-    """The error of an execution whose handler is not there.
-
-    Permanent, unless a module that could have defined it is broken just now.
+    """The error of an execution whose handler is not there: not permanent, since the next worker may be of the release
+    that has it, or the module that should define it may be broken just now.
     """
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     message = f"no handler is called {name!r}"
@@ -142,7 +141,7 @@ def unknown_handler(name: str, names: list[str], broken: dict[str, str]) -> dict
         "type": "HandlerNotLoaded" if broken else "UnknownHandler",
         "message": message,
         "traceback": "",
-        "permanent": not broken,
+        "permanent": False,
     }
 
 
