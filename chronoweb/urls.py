@@ -6,6 +6,7 @@ from django.urls import include, path
 
 from apps.api import health
 from apps.console.throttle import throttled
+from apps.tenants.admin_people import own_password
 
 urlpatterns = [
     path("livez", health.livez),
@@ -13,6 +14,7 @@ urlpatterns = [
     path("metrics", health.metrics),
     path("api/", include("apps.api.urls")),
     path("admin/login/", throttled(admin.site.login)),
+    path("admin/password_change/", admin.site.admin_view(own_password)),
     path("admin/", admin.site.urls),
     path("", include("apps.console.urls")),
 ]

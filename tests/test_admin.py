@@ -30,9 +30,9 @@ from apps.executions.models import (
 from apps.executions.states import Status
 from apps.tenants import channels, keys, secret_store
 from apps.tenants.admin_lists import WhenFilter
-from apps.tenants.models import ApiKey, AuditEntry, Membership, SignIn, Tenant
+from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, SignIn, Tenant
 from tests.console_dags import Dags, make_member
-from tests.console_ledger import HOSTILE, Ledger, make_tenant, now
+from tests.console_ledger import HOSTILE, PASSWORD, Ledger, make_person, make_tenant, now
 from tests.console_letters import letters
 from tests.factories import make_principal, make_task
 
@@ -181,6 +181,72 @@ def test_memberships_and_tenants_leave_a_trace(root: Client) -> None:
     assert root.post(url(Tenant, "delete", tenant.pk), {"post": "yes"}).status_code == 403
     acts = list(AuditEntry.objects.filter(tenant=tenant).order_by("id").values_list("action", flat=True))
     assert acts == ["tenant.create", "membership.create", "membership.delete"]
+
+
+def test_accounts_and_groups_leave_a_trace(root: Client) -> None:
+    """Made, changed, given a password, deleted: by whom, what stood before; a password's text or hash nowhere."""
+    tenant, word = make_tenant(), "a-word-nobody-knows-7"
+    new = {"username": "joan", "password1": word, "password2": word, "usable_password": "true"}
+    root.post(url(User, "add"), new)
+    joan = User.objects.get(username="joan")
+    Membership.objects.create(tenant=tenant, user=joan, role=Role.OWNER)
+    may = Permission.objects.get(codename="view_execution")
+    root.post(url(Group, "add"), {"name": "support", "permissions": [str(may.pk)]})
+    group = Group.objects.get(name="support")
+    root.post(
+        url(User, "change", joan.pk), {"username": "joan", "is_active": "on", "is_staff": "on", "groups": group.pk}
+    )
+    secret = {"password1": word + "8", "password2": word + "8", "usable_password": "true"}
+    root.post(reverse("admin:auth_user_password_change", args=[joan.pk]), secret)
+    root.post(url(User, "changelist"), {"action": "delete_selected", "_selected_action": [joan.pk], "post": "yes"})
+    root.post(url(Group, "delete", group.pk), {"post": "yes"})
+    assert not User.objects.filter(pk=joan.pk).exists()
+    entries = list(AuditEntry.objects.order_by("id"))
+    assert [(entry.action, entry.tenant) for entry in entries] == [
+        ("user.create", None),
+        ("group.create", None),
+        ("user.change", None),
+        ("user.change", None),
+        ("user.delete", None),
+        ("membership.delete", tenant),
+        ("group.delete", None),
+    ]
+    assert entries[2].detail["after"] == {"groups": ["support"], "is_staff": True}
+    assert entries[2].detail["before"] == {"groups": [], "is_staff": False}
+    assert entries[3].detail == {"fields": ["password"]}
+    assert not [entry for entry in entries if word in str(entry.detail) or "pbkdf2" in str(entry.detail)]
+
+
+def test_ones_own_password_leaves_a_trace() -> None:
+    person = make_person(None, is_staff=True)
+    client = Client()
+    client.force_login(person)
+    word = "a-word-nobody-knows-7"
+    given = {"old_password": PASSWORD, "new_password1": word, "new_password2": word}
+    assert client.post(reverse("admin:password_change"), given).status_code == 302
+    assert AuditEntry.objects.get().detail == {"fields": ["password"]}
+
+
+def test_only_superusers_give_powers() -> None:
+    """Who may change accounts makes nobody mightier, and does not touch those who may do everything."""
+    helper, boss, other = unhashed(is_staff=True), unhashed(is_superuser=True), unhashed()
+    rights = ("view_user", "change_user", "delete_user", "add_user", "change_group", "view_group")
+    helper.user_permissions.set(Permission.objects.filter(codename__in=rights))
+    client = Client()
+    client.force_login(helper)
+    group = Group.objects.create(name="g")
+    mighty = {"is_active": "on", "is_staff": "on", "is_superuser": "on", "groups": [group.pk], "first_name": "Now"}
+    for person in (helper, other):
+        assert client.post(url(User, "change", person.pk), {"username": person.username, **mighty}).status_code == 302
+        person.refresh_from_db()
+        assert (person.first_name, person.is_superuser, list(person.groups.all())) == ("Now", False, [])
+    assert client.post(url(User, "change", boss.pk), {"username": "mine"}).status_code == 403
+    assert client.post(reverse("admin:auth_user_password_change", args=[boss.pk]), {}).status_code == 403
+    chosen = {"action": "delete_selected", "_selected_action": [boss.pk], "post": "yes"}
+    assert client.post(url(User, "changelist"), chosen).status_code == 403
+    client.post(url(Group, "change", group.pk), {"name": "g", "permissions": [Permission.objects.all()[0].pk]})
+    assert not group.permissions.exists()
+    assert User.objects.filter(pk=boss.pk, username=boss.username).exists()
 
 
 def test_pause_and_resume_go_through_the_services(root: Client) -> None:

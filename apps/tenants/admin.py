@@ -1,83 +1,26 @@
-"""Admin: people, tenants, memberships, API keys, and what was done."""
+"""Admin: tenants, memberships, API keys, and what was done."""
 
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
-from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.tenants import audit, keys
 from apps.tenants.admin_acts import actor
+from apps.tenants.admin_audited import Audited
 from apps.tenants.admin_lists import TenantFilter, WhenFilter, console_link
 from apps.tenants.models import ApiKey, AuditEntry, Membership, NotificationChannel, Role, Secret, SignIn, Tenant
-from apps.tenants.read_only_admin import DailyAdmin, ReadOnlyAdmin, StrictAdmin, StrictPages
+from apps.tenants.read_only_admin import DailyAdmin, ReadOnlyAdmin, StrictAdmin
 from chronoweb.runtime.clock import SYSTEM_CLOCK
-
-admin.site.unregister(User)
-admin.site.unregister(Group)
-
-
-@admin.register(User)
-class UserAdmin(StrictPages, DjangoUserAdmin, ModelAdmin):
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
-
-
-@admin.register(Group)
-class GroupAdmin(StrictPages, DjangoGroupAdmin, ModelAdmin):
-    pass
-
-
-class AuditedAdmin(StrictAdmin):
-    """Each save and deletion leaves an entry in the audit log, in the same transaction."""
-
-    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        fields = sorted(form.changed_data)
-        detail: dict[str, Any] = {"fields": fields}
-        if change:
-            detail["before"] = {name: _plain(form.initial.get(name)) for name in fields}
-            detail["after"] = {name: _plain(form.cleaned_data.get(name)) for name in fields}
-        self._record(request, obj, "change" if change else "create", **detail)
-
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        self._record(request, obj, "delete")
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for obj in queryset:
-            self._record(request, obj, "delete")
-        super().delete_queryset(request, queryset)
-
-    def _record(self, request: HttpRequest, obj: Any, act: str, **detail: Any) -> None:
-        name = obj._meta.model_name
-        tenant_id = obj.pk if isinstance(obj, Tenant) else obj.tenant_id
-        audit.record(
-            tenant_id=tenant_id,
-            actor=actor(request),
-            action=f"{name}.{act}",
-            target_type=name,
-            target_id=obj.pk,
-            detail=detail,
-        )
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: a person or a tenant by its name."""
-    return value if isinstance(value, int | str | None) else str(value)
 
 
 @admin.register(Tenant)
-class TenantAdmin(AuditedAdmin):
+class TenantAdmin(Audited, StrictAdmin):
     list_display = (
         "slug",
         "name",
@@ -106,7 +49,7 @@ class TenantAdmin(AuditedAdmin):
 
 
 @admin.register(Membership)
-class MembershipAdmin(AuditedAdmin):
+class MembershipAdmin(Audited, StrictAdmin):
     list_display = ("user", "tenant", "role", "created_at")
     list_filter = ("role", TenantFilter)
     list_select_related = ("user", "tenant")
@@ -236,3 +179,6 @@ class AuditEntryAdmin(DailyAdmin):
             return "–"
         query = urlencode({"target_type": entry.target_type, "target_id": entry.target_id})
         return console_link("audit", "its history", slug=entry.tenant.slug, query=f"?{query}")
+
+
+import_module("apps.tenants.admin_people")

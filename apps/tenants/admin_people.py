@@ -1,0 +1,104 @@
+"""Admin: accounts and groups. Who may do everything is decided by those who may do everything."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from apps.tenants import audit
+from apps.tenants.admin_acts import actor
+from apps.tenants.admin_audited import Audited
+from apps.tenants.read_only_admin import StrictPages
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+_POWERS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
+"""Only a superuser grants them: who may change accounts could otherwise make themselves one."""
+_BY_ITSELF = ("last_login", "date_joined")
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return bool(getattr(request.user, "is_superuser", False))
+
+
+@admin.register(User)
+class UserAdmin(StrictPages, Audited, DjangoUserAdmin, ModelAdmin):
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = (
+        "username",
+        "email",
+        "first_name",
+        "last_name",
+        "is_active",
+        "is_staff",
+        "is_superuser",
+        "last_login",
+    )
+    list_filter = ("is_active", "is_staff", "is_superuser", "groups")
+    search_help_text = "a username, name or address, or a part of one"
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return _BY_ITSELF if _is_superuser(request) else (*_BY_ITSELF, *_POWERS)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and self._is_within_reach(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and self._is_within_reach(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        super().delete_queryset(request, queryset if _is_superuser(request) else queryset.filter(is_superuser=False))
+
+    def _is_within_reach(self, request: HttpRequest, person: User | None) -> bool:
+        """A superuser's password and address are theirs, and other superusers'."""
+        return person is None or not person.is_superuser or _is_superuser(request)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        with transaction.atomic():
+            answer = super().user_change_password(request, id, form_url)
+            if request.method == "POST" and answer.status_code == 302:
+                self.record(request, User.objects.get(pk=id), "change", fields=["password"])
+            return answer
+
+    def told_of(self, obj: User) -> dict[str, Any]:
+        return {"name": obj.get_username(), "is_staff": obj.is_staff, "is_superuser": obj.is_superuser}
+
+    def record_deletion(self, request: HttpRequest, obj: User) -> None:
+        """Their memberships go with them, and each tenant's log says so."""
+        super().record_deletion(request, obj)
+        for membership in obj.memberships.select_related("tenant"):
+            self.record(request, membership, "delete", name=f"{obj.get_username()} is {membership.role}")
+
+
+@admin.register(Group)
+class GroupAdmin(StrictPages, Audited, DjangoGroupAdmin, ModelAdmin):
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return () if _is_superuser(request) else ("permissions",)
+
+    def told_of(self, obj: Group) -> dict[str, Any]:
+        return {"name": obj.name, "people": sorted(obj.user_set.values_list("username", flat=True))}
+
+
+def own_password(request: HttpRequest) -> HttpResponse:
+    """The admin's page of that name, which leaves an entry."""
+    with transaction.atomic():
+        answer: HttpResponse = admin.site.password_change(request)
+        if request.method == "POST" and answer.status_code == 302:
+            audit.record(
+                tenant_id=None,
+                actor=actor(request),
+                action="user.change",
+                target_type="user",
+                target_id=request.user.pk,
+                detail={"fields": ["password"]},
+            )
+        return answer
