@@ -15,6 +15,7 @@ from apps.console.origin import SameOrigin  # noqa: E402  needs the loaded apps
 from apps.console.routing import websocket_urlpatterns  # noqa: E402  likewise
 from chronoweb.runtime import access_log, checks, web_connections  # noqa: E402  likewise
 from chronoweb.runtime.config import config  # noqa: E402  likewise
+from chronoweb.runtime.root_path import NoRootPath  # noqa: E402  likewise
 from chronoweb.runtime.web_handler import ThreadedHandler  # noqa: E402  likewise
 
 sockets = list(websocket_urlpatterns)
@@ -32,9 +33,11 @@ gc.collect()
 gc.freeze()
 gc.set_threshold(20_000, 20, 20)
 
-application = ProtocolTypeRouter(
-    {
-        "http": ThreadedHandler(threads=config().web_threads),
-        "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(sockets))),
-    }
+application = NoRootPath(
+    ProtocolTypeRouter(
+        {
+            "http": ThreadedHandler(threads=config().web_threads),
+            "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(sockets))),
+        }
+    )
 )

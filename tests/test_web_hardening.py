@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.hashers import PBKDF2PasswordHasher, identify_hasher, make_password, verify_password
 from django.test import Client, override_settings
 from pytest_django import Settings
@@ -18,6 +19,7 @@ from apps.console import views
 from apps.quickstart.services import ServiceAddresses
 from apps.tenants.models import Role
 from chronoweb import settings as django_settings
+from chronoweb.asgi import application
 from tests.console_ledger import make_person
 from tests.factories import document, make_api, make_tenant, problem
 
@@ -157,6 +159,15 @@ def test_viewers_see_no_keys_in_urls() -> None:
     assert "abc123" not in shown
     assert "user=ada&api_key=••••••" in shown
     assert made.json()["handler"]["url"] == url
+
+
+async def test_a_prefix_that_a_client_names_leads_to_no_other_route() -> None:
+    """daphne takes it from a header: the route was one then, and the path that scopes of keys go by another."""
+    scope = {"type": "http", "method": "GET", "path": "/api/v1/tasks/livez", "query_string": b""}
+    scope |= {"root_path": "/api/v1/tasks", "headers": [(b"host", b"localhost")]}
+    asked = ApplicationCommunicator(application, scope)
+    await asked.send_input({"type": "http.request"})
+    assert (await asked.receive_output(10))["status"] == 404
 
 
 def test_passwords_are_hashed_as_django_recommends() -> None:
