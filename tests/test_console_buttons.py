@@ -28,6 +28,19 @@ pytestmark = pytest.mark.django_db
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.OWNER)
 OF_THE_SESSION = frozenset({"django_session"})
 """Written by whoever is signed in, whatever they press."""
+NO_ANSWER_IS_KEPT = frozenset(
+    {
+        "task: run now",  # a note is no parameter; other parameters are refused as the API does
+        "task form: check",
+        "task edit: check",
+        "worker: drain",
+        "shared worker: drain",
+        "first steps: put away",
+        "crontab: check",
+        "crontab: import",
+    }
+)
+"""They read, or come to the same however often they are sent."""
 
 
 def fingerprints() -> dict[str, str]:
@@ -138,6 +151,11 @@ def test_the_same_click_sent_twice_is_done_once(name: str) -> None:
     before = fingerprints()
     again = client.post(button.at(desk), {**sent, "key": "one-click"})
     assert (again.status_code, changed(before)) == (200, set()), again.content
+    # An edited form under the same key must not get the first one's answer as if it had been done.
+    edited = client.post(button.at(desk), {**sent, "key": "one-click", "note": "edited since"})
+    assert (edited.status_code == 200) == (name in NO_ANSWER_IS_KEPT), edited.content
+    assert edited.status_code in (200, 409, 422)
+    assert changed(before) == set()
 
 
 def _routes() -> dict[str, URLPattern]:

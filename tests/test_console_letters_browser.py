@@ -84,10 +84,18 @@ def test_parameters_are_mended_and_replayed(stage: DagStage) -> None:
     expect(page.locator("#editor-problem")).to_contain_text("/parameters/amount")
     editor.fill('{"amount": "12.50"}')
     expect(go).to_have_text("Replay with these parameters")
+    page.route("**/act/replay", lambda route: (route.fetch(), route.abort()), times=1)  # done, and the answer is lost
+    go.click()
+    expect(page.locator("#editor-problem")).to_contain_text("cannot be reached")
+    editor.fill('{"amount": "99"}')
+    go.click()
+    expect(page.locator("#editor-problem")).to_contain_text("was done already, as the form read")
+    editor.fill('{"amount": "12.50"}')
     go.click()
     page.wait_for_url(f"**/executions/{row.id}/")
     expect(page.locator("main")).to_contain_text('"amount": "12.50"')
-    stage.complaints = [one for one in stage.complaints if "422" not in one]
+    known = ("422", "409", "ERR_FAILED")
+    stage.complaints = [one for one in stage.complaints if not any(word in one for word in known)]
 
 
 def test_a_few_go_ahead_and_come_home(stage: DagStage) -> None:

@@ -1,5 +1,5 @@
 // One dead letter: its parameters are checked as JSON while they are typed, and by the server before anything runs.
-import { post } from "./act.js";
+import { freshKey, post } from "./act.js";
 
 const form = document.querySelector("[data-letter]");
 const editor = form.querySelector("textarea[name=parameters]");
@@ -36,6 +36,7 @@ function check() {
   undo.hidden = !edited;
 }
 
+form.elements.key.value = freshKey(); // of this look at the page: what is sent again after a lost answer is done once
 editor?.addEventListener("input", check);
 if (editor) check(); // what was typed before this script came
 form.addEventListener("reset", () => setTimeout(check));

@@ -1,5 +1,5 @@
 // The form of a task: checked by the server while one types, as fields or as JSON, saved over the version one has seen.
-import { post } from "./act.js";
+import { freshKey, post } from "./act.js";
 import { placeErrors } from "./run_form.js";
 import { localise } from "./times.js";
 
@@ -148,6 +148,7 @@ async function look() {
 }
 
 if (form) {
+  form.elements.key.value = freshKey(); // of this look at the page: what is sent again after a lost answer is done once
   check({ quietly: true });
   form.elements["/handler/name"].addEventListener("input", press);
   press();

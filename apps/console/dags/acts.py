@@ -7,7 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
-from apps.console.clicks import key_of, once
+from apps.console.clicks import key_of, once, question_of
 from apps.console.dags import parameters
 from apps.console.posts import note_of, posted, refuse_unknown
 from apps.definitions.dags import selectors, standing
@@ -81,4 +81,4 @@ def _done_once(
         known[act]()
         return answer
 
-    return JsonResponse(once(principal, key=key_of(request.POST), question=request.path, act=do))
+    return JsonResponse(once(principal, key=key_of(request.POST), question=question_of(request), act=do))

@@ -11,7 +11,7 @@ from django.http import HttpRequest, JsonResponse, QueryDict
 from django.urls import reverse
 
 from apps.console import listing
-from apps.console.clicks import key_of, once
+from apps.console.clicks import key_of, once, question_of
 from apps.console.executions.asked import Asked
 from apps.console.posts import counted_at, posted
 from apps.executions import bulk, person_store, selectors, services
@@ -36,10 +36,8 @@ def one_act(request: HttpRequest, principal: Principal, *, identity: UUID, act: 
     known = {"retry": _retry, "cancel": _cancel}
     if act not in known:
         raise NotFound(f"{act} is nothing that can be done to an execution")
-    question = f"{act}/{identity}"
-    return JsonResponse(
-        once(principal, key=key_of(request.POST), question=question, act=lambda: known[act](principal, identity))
-    )
+    key, question = key_of(request.POST), question_of(request)
+    return JsonResponse(once(principal, key=key, question=question, act=lambda: known[act](principal, identity)))
 
 
 def _retry(principal: Principal, identity: UUID) -> dict[str, Any]:
@@ -72,7 +70,7 @@ def some_act(request: HttpRequest, principal: Principal, *, act: str) -> JsonRes
         return _done(principal, act, found[: len(chosen) or ROUND], again=not chosen and len(found) > ROUND)
 
     key = key_of(request.POST)
-    question = f"{act}{request.META['QUERY_STRING']}/{','.join(map(str, chosen))}/{behind}"
+    question = question_of(request)
     return JsonResponse(once(principal, key=key and f"{key}/{behind or ''}"[-245:], question=question, act=acted))
 
 

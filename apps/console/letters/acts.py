@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
-from apps.console.clicks import key_of, once
+from apps.console.clicks import key_of, once, question_of
 from apps.console.letters.filters import Chosen
 from apps.console.posts import counted_at, posted
 from apps.definitions.replaying import replay_edited
@@ -55,7 +55,7 @@ def stop(request: HttpRequest, principal: Principal, *, replay_id: UUID) -> Json
 
 
 def _once(request: HttpRequest, principal: Principal, act: Callable[[], dict[str, Any]]) -> JsonResponse:
-    return JsonResponse(once(principal, key=key_of(request.POST), question=request.path, act=act))
+    return JsonResponse(once(principal, key=key_of(request.POST), question=question_of(request), act=act))
 
 
 def _replay_one(principal: Principal, identity: UUID, given: Given) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.clicks import key_of, once
+from apps.console.clicks import key_of, once, question_of
 from apps.console.fragments import PiecesConsumer, polled
 from apps.console.posts import note_of, posted
 from apps.console.scheduler.page import SchedulerPage, may_move
@@ -43,7 +43,7 @@ def scheduler_act(request: HttpRequest, principal: Principal, *, act: str) -> Js
     if not may_move(principal):
         raise NotAllowed("the scheduler serves all tenants, so owners of the platform’s own tenant alone move it")
     key = key_of(request.POST)
-    return JsonResponse(once(principal, key=key, question=request.path, act=lambda: {"said": known[act](note)}))
+    return JsonResponse(once(principal, key=key, question=question_of(request), act=lambda: {"said": known[act](note)}))
 
 
 def _freeze(principal: Principal, note: str) -> str:

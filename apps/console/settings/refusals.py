@@ -9,8 +9,8 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
+from apps.console.clicks import is_used, key_of, question_of
 from apps.console.posts import posted_by, refuse_unknown
-from apps.console.tasks.acts import is_used, key_of
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs, NotAllowed
@@ -35,8 +35,7 @@ def acted(
             try:
                 refuse_unknown(request, {*fields, *several, "note"}, several)
                 with transaction.atomic():
-                    key = key_of(request.POST)
-                    if key is not None and is_used(principal, request.path, key):
+                    if is_used(principal, key=key_of(request.POST), question=question_of(request)):
                         return JsonResponse(AGAIN)
                     return JsonResponse(act(request, principal, **arguments))
             except (InvalidInput, InvalidInputs) as wrong:

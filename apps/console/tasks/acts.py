@@ -5,21 +5,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db import connection as django_connection
 from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
-from apps.console.clicks import key_of, once
+from apps.console.clicks import is_used, key_of, once, question_of
 from apps.console.posts import posted
 from apps.console.tasks import listing
 from apps.console.tasks.asked import Asked
 from apps.definitions import selectors, services
 from apps.definitions.bulk import act_on_tasks
-from apps.executions import idempotency
 from apps.tenants.principal import Principal
-from chronoweb.runtime import postgres
-from chronoweb.runtime.config import config
 from chronoweb.runtime.errors import Conflict, InvalidInput, NotFound
 
 TOLD = 5
@@ -56,7 +52,7 @@ def task_act(request: HttpRequest, principal: Principal, *, task_id: UUID, act: 
             return {"said": "deleted", "go": reverse("console:tasks", args=[principal.tenant_slug])}
         return {"said": DONE_WORDS[act], "reload": True}
 
-    return JsonResponse(once(principal, key=key_of(request.POST), question=request.path, act=done))
+    return JsonResponse(once(principal, key=key_of(request.POST), question=question_of(request), act=done))
 
 
 @posted
@@ -84,8 +80,7 @@ def _claimed(request: HttpRequest, principal: Principal, act: str) -> list[UUID]
     asked = Asked.of(request.GET)
     most = listing.MOST_COUNTED
     with transaction.atomic():
-        key = key_of(request.POST)
-        if key is not None and is_used(principal, f"{act}{request.META['QUERY_STRING']}", key):
+        if is_used(principal, key=key_of(request.POST), question=question_of(request)):
             return None
         found = list(asked.rows(principal).order_by("id").values_list("id", flat=True)[: most + 1])
         if len(found) > most:
@@ -96,18 +91,6 @@ def _claimed(request: HttpRequest, principal: Principal, act: str) -> list[UUID]
                 "nothing was done."
             )
     return found
-
-
-def is_used(principal: Principal, question: str, key: str) -> bool:
-    """Whether a click of this key has been heard before. In the transaction of what it is for."""
-    used = idempotency.take(
-        postgres.raw(django_connection),
-        tenant_id=principal.tenant_id,
-        keys={f"console:{key}": idempotency.digest(question.encode())},
-        answers=[(202, {})],
-        days=config().idempotency_days,
-    )
-    return bool(used)
 
 
 def _reasons(principal: Principal, failed: Mapping[UUID, str]) -> str:

@@ -7,7 +7,7 @@ from django.http import HttpRequest, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from apps.console.clicks import key_of, once
+from apps.console.clicks import AnotherForm, key_of, once, question_of
 from apps.console.detail import readable
 from apps.console.posts import posted
 from apps.console.tasks import checking, form, offered
@@ -53,7 +53,7 @@ def save(request: HttpRequest, principal: Principal, *, task_id: UUID | None = N
         answer = once(
             principal,
             key=key_of(request.POST),
-            question=request.path,
+            question=question_of(request),
             act=lambda: _saved(principal, task_id, document, version),
         )
     except (InvalidInput, InvalidInputs) as wrong:
@@ -61,6 +61,8 @@ def save(request: HttpRequest, principal: Principal, *, task_id: UUID | None = N
     except services.VersionMismatch as other:
         assert task_id is not None
         return JsonResponse(_overtaken(principal, task_id, other), status=409)
+    except AnotherForm:
+        raise
     except Conflict as taken:
         errors = [{"pointer": str(taken.extra.get("pointer", "")), "problem": str(taken)}]
         return JsonResponse({"problem": "Nothing was saved.", "errors": errors}, status=409)

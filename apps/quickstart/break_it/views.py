@@ -9,7 +9,7 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.clicks import key_of, once
+from apps.console.clicks import key_of, once, question_of
 from apps.console.fragments import PiecesConsumer, polled
 from apps.console.posts import posted_by
 from apps.console.views import frame, in_tenant
@@ -57,7 +57,7 @@ def act(request: HttpRequest, principal: Principal, *, act: str) -> JsonResponse
             begun = once(
                 principal,
                 key=key_of(request.POST),
-                question=request.path,
+                question=question_of(request),
                 act=lambda: {"said": _load(principal, folder)},
             )
             return JsonResponse(begun)
