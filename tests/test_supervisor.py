@@ -32,8 +32,8 @@ Supervisor([
 """
 
 
-def managed(folder: Path, name: str, code: str, *, stop_group: int = 0) -> ManagedProcess:
-    return ManagedProcess(name, (sys.executable, "-c", code), {}, folder / f"{name}.log", stop_group)
+def managed(folder: Path, name: str, code: str, *, stop_group: int = 0, nice: int = 0) -> ManagedProcess:
+    return ManagedProcess(name, (sys.executable, "-c", code), {}, folder / f"{name}.log", stop_group, nice)
 
 
 def ready_count(folder: Path, name: str) -> int:
@@ -67,8 +67,9 @@ def is_gone(pid: int) -> bool:
 
 
 def test_a_killed_child_is_restarted(tmp_path: Path, supervise: Callable[..., Supervisor]) -> None:
-    supervisor = supervise(managed(tmp_path, "web", OBEDIENT), managed(tmp_path, "worker", OBEDIENT))
+    supervisor = supervise(managed(tmp_path, "web", OBEDIENT, nice=2), managed(tmp_path, "worker", OBEDIENT))
     before = supervisor.pids()
+    assert psutil.Process(before["web"]).nice() == psutil.Process(before["worker"]).nice() + 2
     os.kill(before["worker"], signal.SIGKILL)
 
     def restarted() -> bool:

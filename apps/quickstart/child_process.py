@@ -28,11 +28,12 @@ def spawn(
     directory: Path | None = None,
     death_signal: signal.Signals,
     run_as: RunAs | None = None,
+    nice: int = 0,
     stdout: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start argv (argv[0] an absolute path) in a session of its own, output appended to log_path.
 
-    stdout: where standard output goes instead, such as subprocess.PIPE.
+    nice: how much it gives way to other processes. stdout: where standard output goes instead, such as subprocess.PIPE.
 
     The child gets death_signal when the *thread* that calls this ends (that is what Linux watches), so call
     it from a thread that lives as long as the child should. Its own session keeps a Ctrl-C in the terminal
@@ -42,6 +43,8 @@ def spawn(
     wrapper += ["--parent", str(os.getpid()), "--signal", str(int(death_signal))]
     if run_as is not None:
         wrapper += ["--uid", str(run_as.uid), "--gid", str(run_as.gid)]
+    if nice:
+        wrapper += ["--nice", str(nice)]
     rotate(log_path)
     with open(log_path, "ab", opener=_private) as log:
         return subprocess.Popen(

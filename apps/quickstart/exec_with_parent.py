@@ -9,6 +9,7 @@ by the next start.
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import sys
@@ -22,9 +23,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--signal", type=int, required=True, help="number of the signal to die by")
     parser.add_argument("--uid", type=int)
     parser.add_argument("--gid", type=int)
+    parser.add_argument("--nice", type=int, default=0, help="how much it gives way to others, 0 to 19")
     parser.add_argument("argv", nargs="+", help="the program, as an absolute path, and its arguments")
     options = parser.parse_args(arguments)
 
+    if options.nice:
+        give_way(options.nice)
     if options.uid is not None:
         os.setgroups([options.gid])
         os.setgid(options.gid)
@@ -36,6 +40,16 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != options.parent:
         raise SystemExit("the parent died before the program could start")
     os.execve(options.argv[0], options.argv, os.environ)  # noqa: S606 - an argument list, no shell
+
+
+def give_way(nice: int) -> None:
+    """Give way to other processes. Linux may weigh sessions rather than processes (sched_autogroup_enabled), by a
+    number of their own; a child with a session of its own sets that, too.
+    """
+    os.nice(nice)
+    if os.getsid(0) == os.getpid():
+        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as session:
+            session.write(str(nice))
 
 
 if __name__ == "__main__":

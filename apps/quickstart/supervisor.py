@@ -31,13 +31,17 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class ManagedProcess:
-    """What to run. argv[0] is an absolute path; lower stop_groups are told to stop first (web 0, daemons 1)."""
+    """What to run. argv[0] is an absolute path; lower stop_groups are told to stop first (web 0, daemons 1).
+
+    nice: how much it gives way to the others, 0 to 19.
+    """
 
     name: str
     argv: Sequence[str]
     environment: Mapping[str, str] = field(repr=False)  # it holds passwords
     log_path: Path
     stop_group: int = 0
+    nice: int = 0
 
 
 class _Child:
@@ -60,6 +64,7 @@ class _Child:
             environment=definition.environment,
             log_path=definition.log_path,
             death_signal=signal.SIGKILL,
+            nice=definition.nice,
         )
         logger.info("%s started, pid %d", definition.name, self.process.pid)
 

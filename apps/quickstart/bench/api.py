@@ -92,10 +92,10 @@ def api(
     return found
 
 
-def start_web(bench: scenarios.Bench, **variables: str) -> str:
-    """The web process, with these variables of its own; returns its address."""
+def start_web(bench: scenarios.Bench, *, nice: int = 0, **variables: str) -> str:
+    """The web process, with these variables of its own; returns its address. nice: how much it gives way."""
     port = free_port(taken=set())
-    bench.daemons.start_program("web", sys.executable, *web_arguments(port), **variables)
+    bench.daemons.start_program("web", sys.executable, *web_arguments(port), nice=nice, **variables)
     url = f"http://127.0.0.1:{port}"
     if not web_process.answers(url, seconds=_START_SECONDS, clock=SYSTEM_CLOCK):
         raise ServiceUnavailable("the web process does not answer; see web.log in the bench's folder")

@@ -17,7 +17,9 @@ from typing import Any
 
 AT_ONCE = 16
 """Handshakes under way: a server that is busy answers them one after another, and forgets those that wait for 5 s."""
-_TEXT, _CLOSE, _PING, _PONG = 1, 8, 9, 10
+PACKED = "chronoweb.zlib"
+"""As pages of today's browsers ask for it (apps/console/sockets.py)."""
+_TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
 _FIRST_FRAME_SECONDS = 120.0
 TRIES = 5
 _PAUSE_SECONDS = 1.0
@@ -81,7 +83,7 @@ class Crowd:
                 elif code == _CLOSE:
                     self.refused.append(f"closed: {payload[:80]!r}")
                     return
-                elif code == _TEXT:
+                elif code in (_TEXT, _BINARY):
                     self.frames += 1
                     self.octets += len(payload)
                     first.set()
@@ -101,6 +103,7 @@ class Crowd:
             "Connection: Upgrade",
             "Sec-WebSocket-Version: 13",
             f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+            f"Sec-WebSocket-Protocol: {PACKED}",
             f"Cookie: {cookie}",
         ]
         return ("\r\n".join(lines) + "\r\n\r\n").encode()

@@ -1,7 +1,8 @@
 """The scenario `consoles`: what pages that are open cost, while executions are dispatched at a constant rate.
 
 The same pages of the same tenants are looked at by none, by a hundred and by a thousand sockets, each of some person's
-session. The web process has a database role of its own, so its statements are counted apart from those of the daemons.
+session: several pages mixed, or one kind alone. The web process has a database role of its own, so its statements are
+counted apart from those of the daemons.
 """
 
 import json
@@ -9,7 +10,7 @@ import resource
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -38,6 +39,19 @@ from chronoweb.runtime.errors import ServiceUnavailable
 
 STEPS = (0, 100, 1000)
 """Sockets, one step after another."""
+PAGES = {
+    "overview": "",
+    "executions": "executions/",
+    "dead-letters": "dead-letters/",
+    "dags": "dags/",
+    "run": "runs/{run}/",
+    "workers": "workers/",
+    "scheduler": "scheduler/",
+}
+"""Addresses by the names of `--page`."""
+MIX = ("overview", "executions", "dead-letters", "dags", "run")
+BIG_RUN = "big-run"
+"""One tenant's run of 500 nodes, of which ten run at any time, for 2 s each."""
 TENANTS = 5
 PEOPLE = 40
 """Of each tenant."""
@@ -55,7 +69,10 @@ POSTGRES_SETTINGS = {
 
 @dataclass(frozen=True)
 class Step:
-    """What was measured with so many sockets. Statements and frames a second; lateness in ms; CPU in % of one core."""
+    """What was measured with so many sockets. Statements and frames a second; lateness in ms; CPU in % of one core.
+
+    What it took to open the sockets includes what is shown meanwhile.
+    """
 
     sockets: int
     seconds: float
@@ -70,17 +87,20 @@ class Step:
     web_megabytes: int
     opening_seconds: float
     statements_to_open: float
+    cpu_ms_to_open: float
 
 
 @dataclass(frozen=True)
 class Figures:
+    page: str
     rate: int
     steps: list[Step]
     lost: list[str]
 
     def document(self) -> dict[str, object]:
         rounded = [{k: round(v, 1) if isinstance(v, float) else v for k, v in asdict(s).items()} for s in self.steps]
-        return {"scenario": "consoles", "rate": self.rate, "steps": rounded, "sockets_lost": self.lost}
+        told = {"scenario": "consoles", "page": self.page, "rate": self.rate}
+        return told | {"steps": rounded, "sockets_lost": self.lost}
 
 
 @dataclass
@@ -93,20 +113,31 @@ class Tenancy:
     cookies: list[str]
 
 
-def consoles(bench: scenarios.Bench, *, rate: int, seconds: int, say: Callable[[str], None]) -> Figures:
-    """`rate` executions a second of TENANTS tenants together; each step is measured for `seconds`."""
+def consoles(
+    bench: scenarios.Bench,
+    *,
+    rate: int,
+    seconds: int,
+    sockets: Sequence[int],
+    page: str,
+    nice: int,
+    say: Callable[[str], None],
+) -> Figures:
+    """`rate` executions a second of TENANTS tenants together; each step, of so many `sockets`, is measured for
+    `seconds`. page: `mix`, BIG_RUN, or one of PAGES. nice: how much the web process gives way to the daemons.
+    """
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    tenancies = [_tenancy(number) for number in range(TENANTS)]
+    tenancies = [_tenancy(number, page) for number in range(TENANTS)]
     with scenarios.running(bench, preloader=True):
-        url = start_web(bench, DATABASE_URL=_role(bench), DATABASE_DIRECT_URL="")
-        total = len(STEPS) * (seconds + _SETTLE_SECONDS + _OPENING_SECONDS)
+        url = start_web(bench, nice=nice, DATABASE_URL=_role(bench), DATABASE_DIRECT_URL="")
+        total = len(sockets) * (seconds + _SETTLE_SECONDS + _OPENING_SECONDS)
         _enqueue(bench, tenancies, rate=rate, seconds=total)
         crowd = _Crowd(url)
         try:
-            steps = [_step(bench, crowd, tenancies, sockets, seconds, say) for sockets in STEPS]
+            steps = [_step(bench, crowd, tenancies, count, seconds, say) for count in sorted(sockets)]
         finally:
             crowd.close()
-    return Figures(rate, steps, crowd.lost)
+    return Figures(page, rate, steps, crowd.lost)
 
 
 class _Crowd:
@@ -148,12 +179,13 @@ def _step(
     say: Callable[[str], None],
 ) -> Step:
     wanted = _places(tenancies, sockets)[crowd.sockets :]
-    before, began = _statements(bench), SYSTEM_CLOCK.monotonic()
+    before, began, spent = _statements(bench), SYSTEM_CLOCK.monotonic(), _cpu(bench)
     if wanted:
         crowd.order(open=wanted)
         crowd.sockets = sockets
     opening = SYSTEM_CLOCK.monotonic() - began
     to_open = (_statements(bench)[1] - before[1]) / max(1, len(wanted))
+    cpu_to_open = (_cpu(bench) - spent) / max(1, len(wanted))
     SYSTEM_CLOCK.sleep(_SETTLE_SECONDS)
     web = psutil.Process(bench.daemons.running["web"].pid)
     crowd.order(count=True)
@@ -177,6 +209,7 @@ def _step(
         web_megabytes=web.memory_info().rss >> 20,
         opening_seconds=opening,
         statements_to_open=to_open if wanted else 0.0,
+        cpu_ms_to_open=1000 * cpu_to_open if wanted else 0.0,
     )
     say(_line(step))
     return step
@@ -222,17 +255,38 @@ def _role(bench: scenarios.Bench) -> str:
     return address(_ROLE, password)
 
 
-def _tenancy(number: int) -> Tenancy:
+def _tenancy(number: int, page: str) -> Tenancy:
     name = f"looked-at-{number}-{secrets.token_hex(3)}"
     tenant = Tenant.objects.create(slug=name, name=name, tier=Tier.ENTERPRISE, **UNLIMITED)
     principal = Principal.in_tenant(tenant, role=Role.OWNER, actor="bench")
     task = services.create_task(principal=principal, data=scenarios.task_document(name="work", priority=5))
-    nodes: list[dict[str, Any]] = [{"id": "ask", "approval": {"message": "Go on?"}}]
-    nodes += [{"id": f"n{n}", "handler": "bench.nothing", "depends_on": ["ask"]} for n in range(8)]
-    dag = create_dag(principal=principal, data={"name": "asks", "nodes": nodes})
-    run: UUID = trigger_dag(principal=principal, dag_id=dag.id, parameters={})
-    pages = [f"/ws/t/{name}/{page}" for page in ("", "executions/", "dead-letters/", "dags/", f"runs/{run}/")]
+    big = page == BIG_RUN and number == 0
+    run = _run(principal, _chains(lanes=10, length=50, milliseconds=2000) if big else _asking())
+    shown = ["runs/{run}/"] if big else [PAGES[one] for one in (MIX if page == "mix" else (page,)) if one in PAGES]
+    pages = [f"/ws/t/{name}/{address.format(run=run)}" for address in shown]
     return Tenancy(principal, task, pages, [_session(tenant) for _ in range(PEOPLE)])
+
+
+def _run(principal: Principal, nodes: list[dict[str, Any]]) -> UUID:
+    dag = create_dag(principal=principal, data={"name": "looked-at", "nodes": nodes})
+    run: UUID = trigger_dag(principal=principal, dag_id=dag.id, parameters={})
+    return run
+
+
+def _asking() -> list[dict[str, Any]]:
+    """Nodes of which none begins."""
+    after = [{"id": f"n{n}", "handler": "bench.record", "depends_on": ["ask"]} for n in range(8)]
+    return [{"id": "ask", "approval": {"message": "Go on?"}}, *after]
+
+
+def _chains(*, lanes: int, length: int, milliseconds: int) -> list[dict[str, Any]]:
+    """Nodes of which `lanes` run at any time."""
+    made = []
+    for lane in range(lanes):
+        for at in range(length):
+            node = {"id": f"n{lane}x{at}", "handler": "bench.pause", "parameters": {"milliseconds": milliseconds}}
+            made.append(node | ({"depends_on": [f"n{lane}x{at - 1}"]} if at else {}))
+    return made
 
 
 def _session(tenant: Tenant) -> str:
@@ -246,6 +300,7 @@ def _session(tenant: Tenant) -> str:
 def _places(tenancies: list[Tenancy], sockets: int) -> list[tuple[str, str]]:
     """(path, cookie) of each socket: every page of every tenant first, then more people."""
     found = []
+    tenancies = [tenancy for tenancy in tenancies if tenancy.pages]
     for number in range(sockets):
         tenancy = tenancies[number % len(tenancies)]
         turn = number // len(tenancies)
@@ -273,6 +328,8 @@ def _line(step: Step) -> str:
     return (
         f"{step.sockets:>5} sockets  {step.statements:>7.1f} statements/s, of the web {step.statements_of_web:>6.1f}"
         f"  {step.executions:>5.0f} executions/s p50 {step.lateness_p50_ms:>5.1f} p99 {step.lateness_p99_ms:>6.1f} ms"
-        f"  web {step.web_cpu_percent:>4.0f} % {step.web_megabytes:>4} MB  {step.frames:>6.0f} frames/s"
-        f"  opened in {step.opening_seconds:.1f} s, {step.statements_to_open:.1f} statements each"
+        f"  web {step.web_cpu_percent:>4.0f} % {step.web_megabytes:>4} MB"
+        f"  {step.frames:>6.0f} frames/s {step.kilobytes:>7,.0f} kB/s"
+        f"  opened in {step.opening_seconds:.1f} s, {step.statements_to_open:.1f} statements"
+        f" and {step.cpu_ms_to_open:.1f} ms of the web's CPU each"
     )

@@ -22,13 +22,14 @@ class Daemons:
         """Start `manage.py ARGUMENTS`, under `name`."""
         self.start_program(name, sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *arguments)
 
-    def start_program(self, name: str, *argv: str, **variables: str) -> None:
-        """Start a program, under `name`; variables: over the environment of all."""
+    def start_program(self, name: str, *argv: str, nice: int = 0, **variables: str) -> None:
+        """Start a program, under `name`. nice: how much it gives way; variables: over the environment of all."""
         wrapper = Path(settings.BASE_DIR) / "apps" / "quickstart" / "exec_with_parent.py"
         with (self._logs / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "15", "--"),
+                    *(sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "15"),
+                    *("--nice", str(nice), "--"),
                     *argv,
                 ],
                 env={**self.environment, **variables},

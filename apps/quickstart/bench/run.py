@@ -106,7 +106,8 @@ def _scenario(bench: scenarios.Bench, options: Mapping[str, Any], say: Say) -> D
         rates = {"rate": options["rate"], "requests_per_second": options["requests"]}
         return api.api(bench, **rates, seconds=options["seconds"], say=say)
     if options["scenario"] == "consoles":
-        return consoles.consoles(bench, rate=options["rate"], seconds=options["seconds"], say=say)
+        looked_at = {"sockets": options["sockets"], "page": options["page"], "nice": options["nice"]}
+        return consoles.consoles(bench, rate=options["rate"], seconds=options["seconds"], **looked_at, say=say)
     if options["scenario"] == "classes":
         return classes.classes(bench, count=options["count"], seconds=options["seconds"], say=say)
     if options["scenario"] == "pressure":

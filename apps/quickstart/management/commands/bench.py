@@ -4,8 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.quickstart.bench import run
+from apps.quickstart.bench import consoles, run
 from apps.quickstart.bench.shapes import SHAPES
+from apps.quickstart.processes import WEB_NICE
 from chronoweb.runtime.errors import ChronowebError
 
 SCENARIOS = ("drain", "burst", "steady", "flood", "classes", "pressure", "dag", "api", "pages", "consoles")
@@ -24,7 +25,8 @@ ledger and from those notes; lateness is start - run_at by the database's clock.
   api      --requests a second through the web process, reads and writes mixed, while --rate executions a second run
   pressure --count entries over an hour in the hot tier, then Redis runs short of memory
   pages    every page of the console, --each times, on what `manage.py seed` writes: --executions, --tasks, --dags
-  consoles no, a hundred and a thousand sockets of the console, each for --seconds, while --rate executions a second run
+  consoles so many --sockets of the console, step by step, each for --seconds, on a --page of five tenants or on several
+           kinds mixed, while --rate executions a second run
 
 One JSON line a run goes to standard output, everything else to standard error.
 """
@@ -57,6 +59,18 @@ class Command(BaseCommand):
         parser.add_argument("--tasks", type=int, default=100_000, help="of pages (%(default)s)")
         parser.add_argument("--dags", type=int, default=1000, help="of pages (%(default)s)")
         parser.add_argument("--each", type=int, default=20, help="requests of each page (%(default)s)")
+        parser.add_argument(
+            "--sockets", type=int, nargs="+", default=consoles.STEPS, help="of consoles, step by step %(default)s"
+        )
+        parser.add_argument(
+            "--page",
+            choices=["mix", *consoles.PAGES, consoles.BIG_RUN],
+            default="mix",
+            help="what consoles looks at (%(default)s)",
+        )
+        parser.add_argument(
+            "--nice", type=int, default=WEB_NICE, help="how much the web process of consoles gives way (%(default)s)"
+        )
         parser.add_argument("--transport", choices=["redis", "kafka"], default="redis")
         parser.add_argument("--workers", type=int, default=2, help="worker processes (%(default)s)")
         parser.add_argument("--runs", type=int, default=1, help="how often; the median is told at the end")
