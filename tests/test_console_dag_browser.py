@@ -3,6 +3,7 @@
 import json
 import re
 import statistics
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -65,7 +66,7 @@ class DagStage(Stage):
         server = route.connect_to_server()
 
         def told(message: str | bytes) -> None:
-            self.frames.append(json.loads(message))
+            self.frames.append(json.loads(zlib.decompress(message) if isinstance(message, bytes) else message))
             route.send(message)
 
         server.on_message(told)

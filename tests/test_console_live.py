@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from channels.db import database_sync_to_async
@@ -18,6 +21,7 @@ from django.test import Client
 from apps.console import door, sockets
 from apps.console import hub as hubs
 from apps.console.executions import live
+from apps.console.pace import BUDGET, MOST_DEBT_SECONDS, WINDOW_SECONDS, Pace
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
@@ -48,14 +52,21 @@ def prepare() -> tuple[Tenant, Ledger, str, int]:
     return tenant, Ledger(tenant), client.cookies[settings.SESSION_COOKIE_NAME].value, person.pk
 
 
-def socket(slug: str, cookie: str, *, query: str = "", origin: str = "http://localhost") -> WebsocketCommunicator:
+def socket(
+    slug: str,
+    cookie: str,
+    *,
+    query: str = "",
+    origin: str = "http://localhost",
+    subprotocols: list[str] | None = None,
+) -> WebsocketCommunicator:
     """query: what comes behind the address of the list: its query string, or an id and a slash."""
     headers = [
         (b"host", b"localhost"),
         (b"origin", origin.encode()),
         (b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()),
     ]
-    return WebsocketCommunicator(application, f"/ws/t/{slug}/executions/{query}", headers=headers)
+    return WebsocketCommunicator(application, f"/ws/t/{slug}/executions/{query}", headers, subprotocols)
 
 
 @asynccontextmanager
@@ -127,6 +138,19 @@ async def test_a_snapshot_comes_first_and_is_the_tenants_own() -> None:
     assert [row["id"] for row in snapshot["rows"]] == [str(mine.id)]
     assert "<img" not in snapshot["rows"][0]["html"]
     assert 'data-state="running"' in snapshot["summary"]
+
+
+async def test_pages_that_unpack_are_sent_packed_what_others_are_sent_as_text() -> None:
+    tenant, ledger, cookie, _ = await prepare()
+    for _ in range(3):
+        await in_thread(ledger.add)(Status.COMPLETED)
+    packing = socket(tenant.slug, cookie, subprotocols=["other", sockets.PACKED])
+    assert await packing.connect(timeout=5) == (True, sockets.PACKED)
+    async with connected(tenant.slug, cookie) as plain:
+        packed, text = await packing.receive_output(timeout=5), await plain.receive_output(timeout=5)
+    await packing.disconnect()
+    assert zlib.decompress(packed["bytes"]).decode() == text["text"]
+    assert 3 * len(packed["bytes"]) < len(text["text"])
 
 
 async def test_a_change_arrives_with_its_version() -> None:
@@ -295,6 +319,55 @@ async def test_thirty_sockets_cost_the_database_what_three_cost() -> None:
             assert [len(json.loads(one["text"])["rows"]) for one in told] == [1] * count
     assert spent[1] == spent[0] > 0
     assert written == {1}
+
+
+def test_what_was_spent_is_earned_before_more_is_spent() -> None:
+    """One page that is open changes at once; what costs more comes more rarely, but within its patience."""
+    pace, began = Pace(), time.monotonic()
+    assert pace.wait_seconds(began - WINDOW_SECONDS, patience=2.0) == 0
+    pace.spend(WINDOW_SECONDS * BUDGET / 2)
+    assert 0 < pace.wait_seconds(began, patience=2.0) <= WINDOW_SECONDS
+    for _ in range(3):  # other hubs
+        pace.spend(WINDOW_SECONDS * BUDGET)
+    assert 3 * WINDOW_SECONDS < pace.wait_seconds(began, patience=2.0) < 4 * WINDOW_SECONDS
+    assert WINDOW_SECONDS < pace.wait_seconds(began, patience=0.4) <= 0.4
+    pace.spend(100.0)
+    assert pace.wait_seconds(began, patience=60.0) < MOST_DEBT_SECONDS + 1, "debts are not kept for ever"
+
+
+class _Counting:
+    """A source that notes when it was read, and of what."""
+
+    look_seconds, patience_seconds, minds_gaps = 60.0, 0.4, False
+
+    def __init__(self) -> None:
+        self.read: list[set[UUID]] = []
+
+    def wants(self, identities: set[UUID]) -> set[UUID]:
+        return identities
+
+    def update(self, changed: set[UUID], *, looking: bool) -> None:
+        self.read.append(changed)
+
+
+async def test_nothing_is_read_while_nothing_changes_and_then_within_its_patience() -> None:
+    thread, source, pace = ThreadPoolExecutor(1), _Counting(), Pace()
+    hub: hubs.Hub[Any] = hubs.Hub(source, thread, pace)
+    hub.start()
+    await hub.started.wait()
+    pace.spend(100.0)
+    began, changed = time.monotonic(), [uuid4(), uuid4()]
+    for one in changed:
+        hub.hear({one}, left_out=False)
+        await asyncio.sleep(0.1)
+        assert source.read == [set()], "the process cannot afford it yet"
+    async with asyncio.timeout(5):
+        while len(source.read) < 2:
+            await asyncio.sleep(0.01)
+    assert time.monotonic() - began < 2
+    assert source.read == [set(), set(changed)]
+    await hub.stop()
+    thread.shutdown()
 
 
 async def test_who_comes_at_once_shares_a_reading_until_there_is_news() -> None:

@@ -83,7 +83,7 @@ class PiecesSource:
 
     def __init__(self, page: Page) -> None:
         self._page = page
-        self.look_seconds = page.look_seconds
+        self.look_seconds = self.patience_seconds = page.look_seconds
         self.version = 0
         self.shown: Pieces = {}
         self._still: Pieces = {}

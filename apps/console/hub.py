@@ -1,8 +1,8 @@
 """What viewers of one thing are sent: read once a process, however many look.
 
-A hub lives while somebody looks. It hears its tenant's feed, reads what changed at most every 250 ms, and looks by
-itself now and then: what the feed lost is made good then. Hubs of one process share a few threads, and the hubs of one
-tenant share one subscription.
+A hub lives while somebody looks. It hears its tenant's feed, reads what changed as often as the process can afford
+(console/pace.py), and looks by itself now and then: what the feed lost is made good then. Hubs of one process share a
+few threads, and the hubs of one tenant share one subscription.
 """
 
 import asyncio
@@ -10,24 +10,29 @@ import contextlib
 import json
 import logging
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, connection
 
+from apps.console.pace import SENDING_SECONDS, Pace
 from apps.executions.feed_watch import watch
 
 logger = logging.getLogger(__name__)
 
-WINDOW_SECONDS = 0.25
 _THREADS = 4
 _SHARE = 4
 """What takes long to read is read less often: at most a fourth of the time is spent on it."""
 _MOST_BATCHES_BEHIND = 8
 _RETRY_SECONDS = 1.0
+_LEAST_PACKED_BYTES = 1000
+_PACKING_LEVEL = 3
+"""Rows of a table are alike: a tenth is left, for 1 ms of the processor a 100 kB. Higher levels gain little."""
 T = TypeVar("T")
 U = TypeVar("U")
 Told = TypeVar("Told", covariant=True)
@@ -41,6 +46,10 @@ class Source(Protocol[Told]):
         """How often it looks by itself."""
 
     @property
+    def patience_seconds(self) -> float:
+        """What changed is read after so long at the latest, also where that is more than the process can afford."""
+
+    @property
     def minds_gaps(self) -> bool:
         """Whether it looks at once when the feed could not name all that changed."""
 
@@ -49,6 +58,23 @@ class Source(Protocol[Told]):
 
     def update(self, changed: set[UUID], *, looking: bool) -> Told | None:
         """What viewers are to be told now; None: nothing. looking: read more than what changed."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A message for many: as JSON, and packed for those who can unpack it."""
+
+    message: dict[str, Any]
+
+    @cached_property
+    def text(self) -> str:
+        return json.dumps(self.message, ensure_ascii=False)
+
+    @cached_property
+    def packed(self) -> bytes | None:
+        """By zlib; None where that gains little."""
+        raw = self.text.encode()
+        return zlib.compress(raw, _PACKING_LEVEL) if len(raw) > _LEAST_PACKED_BYTES else None
 
 
 class Viewer(Generic[U]):
@@ -74,16 +100,18 @@ class Viewer(Generic[U]):
 class Hub(Generic[U]):
     """Reads one source for all its viewers in this process."""
 
-    def __init__(self, source: Source[U], thread: ThreadPoolExecutor) -> None:
+    def __init__(self, source: Source[U], thread: ThreadPoolExecutor, pace: Pace | None = None) -> None:
         self.source = source
         self._thread = thread
+        self._pace = pace or Pace()
         self._changed: set[UUID] = set()
         self._look_now = False
+        self._stir = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self.viewers: set[Viewer[U]] = set()
         self.started = asyncio.Event()
         self._snapshots: dict[Hashable, asyncio.Task[Any]] = {}
-        self._written: dict[int, tuple[object, str]] = {}
+        self._written: dict[int, Written] = {}
 
     def start(self) -> None:
         self._running = asyncio.create_task(self._run())
@@ -97,17 +125,23 @@ class Hub(Generic[U]):
         """The feed has told of these; left_out: and of more than it could name."""
         self._changed |= self.source.wants(identities)
         self._look_now = self._look_now or (left_out and self.source.minds_gaps)
+        if self._changed or self._look_now:
+            self._stir.set()
 
     async def read(self, reading: Callable[[], T]) -> T:
         """Run a database read in the hub's thread. Its connection goes back to where requests share a few."""
 
-        def guarded() -> T:
+        def guarded() -> tuple[T, float]:
+            began = time.thread_time()
             try:
-                return reading()
+                answer = reading()
             finally:
                 connection.close()
+            return answer, time.thread_time() - began
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, guarded)
+        answer, seconds = await asyncio.get_running_loop().run_in_executor(self._thread, guarded)
+        self._pace.spend(seconds)
+        return answer
 
     async def shared(self, key: Hashable, reading: Callable[[], T]) -> T:
         """As `read`; who asks alike before the hub has anything new to hand out gets the same answer. A snapshot that
@@ -124,36 +158,47 @@ class Hub(Generic[U]):
             raise
         return answer
 
-    def written(self, message: dict[str, Any]) -> str:
-        """The message as JSON: once for all who are sent this very one."""
+    def written(self, message: dict[str, Any]) -> Written:
+        """The message as it is sent: written once for all who are sent this very one."""
         known = self._written.get(id(message))
-        if known is None or known[0] is not message:
-            known = self._written[id(message)] = (message, json.dumps(message))
-        return known[1]
+        if known is None or known.message is not message:
+            known = self._written[id(message)] = Written(message)
+        return known
 
     async def _run(self) -> None:
-        look_at = 0.0
+        look_at = began = 0.0
         while True:
+            await self._stirred(look_at)
+            while (seconds := self._pace.wait_seconds(began, patience=self.source.patience_seconds)) > 0:
+                await asyncio.sleep(seconds)
             began = time.monotonic()
             changed, self._changed = self._changed, set()
             looking = began >= look_at or self._look_now
-            if changed or looking:
-                self._look_now = False
-                try:
-                    update = await self.read(partial(self.source.update, changed, looking=looking))
-                    look_at = time.monotonic() + self.source.look_seconds if looking else look_at
-                    self._hand_out(update)
-                    self.started.set()
-                except (DatabaseError, InterfaceError) as error:
-                    logger.warning("the console cannot read", extra={"action": "console.unread", "error": str(error)})
-                    self._changed |= changed
-                    await asyncio.sleep(_RETRY_SECONDS)
-            await asyncio.sleep(max(WINDOW_SECONDS, (_SHARE - 1) * (time.monotonic() - began)))
+            self._look_now = False
+            try:
+                update = await self.read(partial(self.source.update, changed, looking=looking))
+                look_at = time.monotonic() + self.source.look_seconds if looking else look_at
+                self._hand_out(update)
+                self.started.set()
+            except (DatabaseError, InterfaceError) as error:
+                logger.warning("the console cannot read", extra={"action": "console.unread", "error": str(error)})
+                self._changed |= changed
+                self._look_now = looking
+                await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep((_SHARE - 1) * (time.monotonic() - began))
+
+    async def _stirred(self, look_at: float) -> None:
+        """Wait until something has changed, or it is time to look."""
+        if not self._changed and not self._look_now:
+            self._stir.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stir.wait(), max(0.0, look_at - time.monotonic()))
 
     def _hand_out(self, update: U | None) -> None:
         self._snapshots.clear()
         self._written.clear()
         if update is not None:
+            self._pace.spend(SENDING_SECONDS * len(self.viewers))
             for viewer in self.viewers:
                 viewer.give(update)
 
@@ -167,9 +212,10 @@ class _Process:
         self._listening: dict[UUID, asyncio.Task[None]] = {}
         self._threads = [ThreadPoolExecutor(1, thread_name_prefix=f"console-hub-{n}") for n in range(_THREADS)]
         self._made = 0
+        self._pace = Pace()
 
     def add(self, key: Hashable, tenant_id: UUID, source: Source[Any]) -> Hub[Any]:
-        hub = self.hubs[key] = Hub(source, self._threads[self._made % _THREADS])
+        hub = self.hubs[key] = Hub(source, self._threads[self._made % _THREADS], self._pace)
         self._made += 1
         self._of_tenant.setdefault(tenant_id, set()).add(hub)
         if tenant_id not in self._listening:

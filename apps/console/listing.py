@@ -57,19 +57,39 @@ class Index:
         return shown[-1].id.bytes if shown else None
 
 
-def read_index(
-    principal: Principal, *, now: datetime, upcoming: int = UPCOMING, newest: int = NEWEST, before: UUID | None = None
-) -> Index:
+def read_index(principal: Principal, *, now: datetime, upcoming: int = UPCOMING, before: UUID | None = None) -> Index:
     """Two queries. before: only what is older than this id, and nothing upcoming."""
-    rows = scoped(Execution.objects.all(), principal)
     end = now if before is None else (ids.scheduled_at(before) or now)
-    edge = before or first_id(end + timedelta(milliseconds=1))
-    past = rows.filter(id__lt=edge, scheduled_at__gte=end - BACK, scheduled_at__lte=end).order_by("-id")
-    ahead: list[Entry] = []
-    if before is None and upcoming:
-        coming = rows.filter(id__gte=edge, scheduled_at__gt=now, scheduled_at__lte=now + AHEAD)
-        ahead = _entries(coming.order_by("id"), upcoming)
-    return Index(upcoming=ahead, newest=_entries(past, newest))
+    past = _past(principal, end, before=before)
+    ahead = _entries(_ahead(principal, now), upcoming) if before is None and upcoming else []
+    return Index(upcoming=ahead, newest=_entries(past, NEWEST))
+
+
+def nearest(principal: Principal, *, now: datetime, upcoming: int, newest: int) -> list[Execution]:
+    """What is due next, above the newest of what is or was due: latest first, two queries."""
+    ahead = _shown(_ahead(principal, now))[:upcoming]
+    return [*reversed(ahead), *_shown(_past(principal, now))[:newest]]
+
+
+def _past(principal: Principal, end: datetime, *, before: UUID | None = None) -> QuerySet[Execution]:
+    edge = before or _edge(end)
+    rows = scoped(Execution.objects.all(), principal)
+    return rows.filter(id__lt=edge, scheduled_at__gte=end - BACK, scheduled_at__lte=end).order_by("-id")
+
+
+def _ahead(principal: Principal, now: datetime) -> QuerySet[Execution]:
+    rows = scoped(Execution.objects.all(), principal)
+    return rows.filter(id__gte=_edge(now), scheduled_at__gt=now, scheduled_at__lte=now + AHEAD).order_by("id")
+
+
+def _edge(now: datetime) -> UUID:
+    """Below it is what was due by `now`."""
+    return first_id(now + timedelta(milliseconds=1))
+
+
+def _shown(rows: QuerySet[Execution]) -> QuerySet[Execution]:
+    """With what rows of a table show."""
+    return rows.select_related("task_version").defer("payload", "result")
 
 
 def count_dead_letters(principal: Principal) -> int:
@@ -86,7 +106,7 @@ def read(principal: Principal, identities: list[UUID]) -> list[Execution]:
     rows = scoped(Execution.objects.all(), principal).filter(
         id__in=identities, scheduled_at__gte=min(instants), scheduled_at__lte=max(instants)
     )
-    return list(rows.select_related("task_version").defer("payload", "result").order_by("-id"))
+    return list(_shown(rows).order_by("-id"))
 
 
 def _entries(rows: QuerySet[Execution], most: int) -> list[Entry]:

@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.template.loader import render_to_string
-
 from apps.console import reasons
 from apps.console.reasons import Reason
+from apps.console.row_html import row_html
 from apps.console.wording import duration
 from apps.executions.models import Execution
 from apps.executions.states import Status
@@ -18,7 +17,7 @@ from apps.tenants.principal import Principal
 
 @dataclass(frozen=True)
 class Row:
-    """What `_row.html` shows. late and took are words; running_since lets the page count on.
+    """What `row_html` shows. late and took are words; running_since lets the page count on.
 
     due: scheduled_at, which rows are sorted by. runs_at: run_at where jitter, a retry or a deferral has moved it.
     """
@@ -96,11 +95,6 @@ def present_all(principal: Principal, executions: Sequence[Execution], *, now: d
     return [present(execution, evidence) for execution in executions]
 
 
-def render(row: Row, tenant_slug: str) -> str:
-    """The row's HTML."""
-    return render_to_string("console/_row.html", {"row": row, "tenant_slug": tenant_slug})
-
-
 def message(row: Row, tenant_slug: str, *, insert: bool) -> dict[str, Any]:
     """What the socket sends for a row. insert: a page that lacks the row should add it."""
     return {
@@ -108,7 +102,7 @@ def message(row: Row, tenant_slug: str, *, insert: bool) -> dict[str, Any]:
         "version": row.version,
         "state": row.state,
         "insert": insert,
-        "html": render(row, tenant_slug),
+        "html": row_html(row, tenant_slug),
     }
 
 

@@ -17,6 +17,10 @@ NOT_FOUND = 4404
 """Closes the socket of who is not, or no longer, a member of the tenant in this role, and of what is not there. Pages
 open another one, which is of the role that the person has then.
 """
+PACKED = "chronoweb.zlib"
+"""Subprotocol of pages that unpack: a binary message is JSON packed by zlib. One packing serves all sockets, as the
+extension permessage-deflate, which packs for each, does not.
+"""
 U = TypeVar("U")
 
 
@@ -28,6 +32,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
 
     principal: Principal
     _sending: asyncio.Task[None] | None = None
+    _unpacks = False
 
     def check(self) -> None:
         """Raises NotFound where the page is of something that is not there; may ask the database."""
@@ -53,7 +58,8 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         if not await database_sync_to_async(self._enter)():
             await self.close(NOT_FOUND)
             return
-        await self.accept()
+        self._unpacks = PACKED in self.scope["subprotocols"]
+        await self.accept(PACKED if self._unpacks else None)
         self._sending = asyncio.create_task(self._look_on())
 
     async def disconnect(self, code: int) -> None:
@@ -101,8 +107,12 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         await self.close(NOT_FOUND)
 
     async def send_message(self, hub: Hub[U], message: dict[str, Any]) -> None:
-        """Send it; what many are sent alike is written as JSON once."""
-        await self.send(text_data=hub.written(message))
+        """Send it; what many are sent alike is written once."""
+        written = hub.written(message)
+        if self._unpacks and written.packed is not None:
+            await self.send(bytes_data=written.packed)
+        else:
+            await self.send(text_data=written.text)
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):

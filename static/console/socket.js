@@ -4,6 +4,13 @@ const POLL_MS = 4000;
 const LONGEST_MS = 15000;
 const POLLS_AFTER = 2; // failures in a row
 
+const PACKED = "chronoweb.zlib"; // long messages come packed where the browser can unpack them
+
+async function parsed(data) {
+  if (typeof data === "string") return JSON.parse(data);
+  return new Response(new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+}
+
 // page: its data-live-url is followed, its data-poll-url answers with what the socket sends first.
 // heard(message): for every message; each says of which version it is, so hearing one twice does no harm.
 export function follow(page, heard) {
@@ -13,6 +20,7 @@ export function follow(page, heard) {
   let again = null;
   let polls = null;
   let sleep = null;
+  let order = Promise.resolve(); // unpacking takes a moment, and none may overtake another
 
   function say(state) {
     mark.dataset.live = state;
@@ -31,12 +39,13 @@ export function follow(page, heard) {
 
   function connect() {
     clearTimeout(again);
-    socket = new WebSocket(new URL(page.dataset.liveUrl + location.search, location.href.replace(/^http/, "ws")));
+    socket = new WebSocket(new URL(page.dataset.liveUrl + location.search, location.href.replace(/^http/, "ws")), "DecompressionStream" in window ? [PACKED] : []);
     socket.onmessage = (event) => {
       failures = 0;
       clearTimeout(polls);
       say("live");
-      heard(JSON.parse(event.data));
+      const message = parsed(event.data);
+      order = order.then(async () => heard(await message)).catch(reportError);
     };
     socket.onclose = (event) => {
       if (event.target !== socket) return;

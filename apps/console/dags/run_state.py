@@ -42,6 +42,7 @@ class RunSource:
     principal: Principal
     run_id: UUID
     clock: Clock = SYSTEM_CLOCK
+    patience_seconds: float = 0.4
     edges: list[Edge] = field(default_factory=list)
     """(parent, child), fixed when the run began."""
     _views: dict[int, NodeView] = field(default_factory=dict)

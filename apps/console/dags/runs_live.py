@@ -28,6 +28,7 @@ class RunsSource:
     """One tenant's runs, as marks."""
 
     look_seconds = 5.0
+    patience_seconds = 2.0
     minds_gaps = False
 
     def __init__(self, principal: Principal) -> None:

@@ -15,6 +15,8 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 LOOK_SECONDS = 2.0
 _NEAR = timedelta(seconds=1)
 """Work is dispatched a moment before it is due."""
+_MOST_ROWS = 300
+"""In one message: more than a page holds (static/console/live.js). The latest come, and what is far ahead last."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Update:
 class ExecutionsSource:
     """One tenant's executions. Looking by itself every two seconds also lets due times come near."""
 
-    look_seconds = LOOK_SECONDS
+    look_seconds = patience_seconds = LOOK_SECONDS
     minds_gaps = False  # where so much changes, what matters is seen at the next look
 
     def __init__(self, principal: Principal, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -65,14 +67,14 @@ class ExecutionsSource:
         if looking:
             index = listing.read_index(self._principal, now=now)
             changed = changed | self._unseen(index)
-        wanted = sorted(changed, reverse=True)[: listing.NEWEST]
-        executions = listing.read(self._principal, wanted)
-        presented = rows.present_all(self._principal, executions, now=now)
         if index is not None and index.horizon is not None:
             self._horizon = index.horizon
-        slug = self._principal.tenant_slug
         # What is due later than all that is shown comes near soon enough; until then no page adds it.
         edge = max(self._horizon, listing.first_id(now + _NEAR).bytes)
+        wanted = sorted(changed, key=lambda one: (one.bytes <= edge, one.bytes), reverse=True)[:_MOST_ROWS]
+        executions = listing.read(self._principal, wanted)
+        presented = rows.present_all(self._principal, executions, now=now)
+        slug = self._principal.tenant_slug
         messages = [rows.message(row, slug, insert=row.id.bytes <= edge) for row in presented]
         if self._known is not None:
             self._known |= {row.id: row.version for row in presented if row.id.bytes <= edge}

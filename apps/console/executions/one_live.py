@@ -14,6 +14,7 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 NAMES = ("head", "why", "fault", "attempts", "data", "story", "lineage")
 _LOOK_SECONDS = 2.0
 _RESTING_LOOK_SECONDS = 15.0
+_PATIENCE_SECONDS = 0.5
 
 
 class OnePage:
@@ -43,6 +44,7 @@ class OneSource(PiecesSource):
     def __init__(self, page: OnePage) -> None:
         super().__init__(page)
         self._one = page
+        self.patience_seconds = _PATIENCE_SECONDS
 
     def wants(self, identities: set[UUID]) -> set[UUID]:
         return identities & {self._one.identity}
