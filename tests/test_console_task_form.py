@@ -62,6 +62,29 @@ def test_another_type_brings_its_own_fields_and_what_the_form_does_not_hold_stay
     assert made["requires"] == ["gpu"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "argv"),
+    [
+        ('echo "hi  $(date)"', ["/bin/sh", "-c", 'echo "hi  $(date)"']),
+        ("/usr/bin/true\n", ["/usr/bin/true"]),
+        ("tar\nczf\nmy file.tgz", ["tar", "czf", "my file.tgz"]),
+    ],
+)
+def test_one_line_of_a_command_is_a_shell_line_and_several_are_a_program_with_its_arguments(
+    typed: str, argv: list[str]
+) -> None:
+    sent = fields_of({**DOCUMENT, "handler": {"type": "command"}}, handler__argv=typed)
+    made = form.document_of(sent)
+    assert made["handler"]["argv"] == argv
+    assert form.values_of(made)["/handler/argv"] == typed.strip()
+
+
+def test_a_command_that_no_line_can_say_stays_as_it_is_while_nobody_types_in_it() -> None:
+    argv = ["/opt/my program", "two\nlines"]
+    document = {**DOCUMENT, "handler": {"type": "command", "argv": argv}}
+    assert form.document_of(fields_of(document))["handler"]["argv"] == argv
+
+
 @pytest.mark.parametrize("hostile", ["[]", '"x"', "7", "null", '{"schedule": 7, "handler": [], "parameters": 1}'])
 def test_the_json_view_may_hold_anything(tenant: Tenant, hostile: str) -> None:
     for mode in ("json", "form"):

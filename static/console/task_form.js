@@ -2,12 +2,15 @@
 import { freshKey, post } from "./act.js";
 import { placeErrors } from "./run_form.js";
 import { localise } from "./times.js";
+import { OF_BROWSER, OF_TASK, chosen } from "./zones.js";
 
 const CHECK_MS = 300;
 const form = document.querySelector("[data-editor]");
 const part = (selector) => form.querySelector(selector);
 let waiting = null;
 let asked = 0;
+const touched = new Set(); // names of fields that somebody has typed in
+let told = Boolean(form?.elements.version); // whether all that is wrong is said: of a new task, after a try to make it
 
 const mode = () => form.elements.mode.value;
 
@@ -18,14 +21,23 @@ function above({ pointer }) {
   return mode() === "json" ? [""] : found;
 }
 
-function show(errors) {
-  const told = mode() === "json" ? errors.map((one) => ({ ...one, problem: `${one.pointer || "/"}: ${one.problem}` })) : errors;
-  placeErrors(form, told, above);
+// What nobody has come to yet is no mistake.
+const seen = (error) => told || mode() === "json" || above(error).some((at) => touched.has(at));
+
+function show(all) {
+  const errors = all.filter(seen);
+  const worded = mode() === "json" ? errors.map((one) => ({ ...one, problem: `${one.pointer || "/"}: ${one.problem}` })) : errors;
+  placeErrors(form, worded, above);
   for (const field of form.querySelectorAll("[data-field]")) {
     const wrong = !field.querySelector("em").hidden;
     field.querySelector("input, select, textarea").setAttribute("aria-invalid", wrong);
     if (wrong) field.closest("details")?.setAttribute("open", "");
   }
+  const list = part("[data-errors]");
+  if (!list) return errors.length;
+  for (const line of list.querySelectorAll("[data-pointer]")) line.hidden = !seen({ pointer: line.dataset.pointer });
+  list.hidden = !list.querySelector("[data-pointer]:not([hidden])");
+  return errors.length;
 }
 
 // Fields that belong to other types of schedule or handler are hidden.
@@ -42,12 +54,13 @@ function fill(fields) {
     if (!input) continue;
     if (input.type === "checkbox") input.checked = value;
     else input.value = value;
+    if (input.selectedIndex === -1) input.value = ""; // the default, said in so many words
   }
   fit();
 }
 
 // Ask what the document would mean; an answer that comes after a later question is dropped.
-async function check({ quietly = false } = {}) {
+async function check() {
   clearTimeout(waiting);
   const mine = ++asked;
   const { ok, body } = await post(form.dataset.check, form);
@@ -56,10 +69,10 @@ async function check({ quietly = false } = {}) {
     tell(body.problem);
     return null;
   }
-  if (!quietly) show(body.errors); // nobody has typed yet: what is missing is said beside the form
   part("[data-beside]").innerHTML = body.beside; // escaped by the server's templates
   localise(part("[data-beside]"));
-  part("[data-go]").disabled = body.errors.length > 0 || !body.changed;
+  const wrong = show(body.errors);
+  part("[data-go]").disabled = body.errors.length > 0 ? wrong > 0 : !body.changed;
   return body;
 }
 
@@ -76,7 +89,8 @@ function tell(words, theirs) {
   place.append(" ", link);
 }
 
-form?.addEventListener("input", () => {
+form?.addEventListener("input", (event) => {
+  touched.add(event.target.name);
   fit();
   tell("");
   clearTimeout(waiting);
@@ -102,6 +116,7 @@ form?.addEventListener("submit", async (event) => {
   if (go.disabled) return;
   go.disabled = true;
   clearTimeout(waiting);
+  told = true;
   const { ok, body } = await post(form.dataset.save, form);
   if (ok) return location.assign(body.go);
   go.disabled = false;
@@ -117,12 +132,13 @@ form?.addEventListener("click", (event) => {
   const taken = event.target.closest("[data-take]");
   if (!taken) return;
   form.elements["/handler/name"].value = taken.dataset.take;
+  touched.add("/handler/name").add("/parameters");
   const parameters = form.elements["/parameters"];
   if (["", "{}", begun].includes(parameters.value.trim())) {
     begun = JSON.stringify(JSON.parse(taken.dataset.skeleton), null, 2);
     parameters.value = begun;
   }
-  check({ quietly: true });
+  check();
   press();
 });
 
@@ -141,7 +157,7 @@ async function look() {
       handlers.dataset.version = told.version;
       handlers.querySelector("[data-offers]").innerHTML = told.html; // escaped by the server's templates
       press();
-      check({ quietly: true });
+      check();
     }
   }
   setTimeout(look, HANDLERS_MS);
@@ -149,7 +165,8 @@ async function look() {
 
 if (form) {
   form.elements.key.value = freshKey(); // of this look at the page: what is sent again after a lost answer is done once
-  check({ quietly: true });
+  if (!told) form.elements["/schedule/timezone"].value = chosen && chosen !== OF_TASK ? chosen : OF_BROWSER;
+  check();
   form.elements["/handler/name"].addEventListener("input", press);
   press();
   setTimeout(look, HANDLERS_MS);

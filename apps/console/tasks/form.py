@@ -4,6 +4,7 @@ The form holds what most tasks say; what it does not hold stays as the document 
 """
 
 import json
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ DOCUMENT = "document"
 """The name under which the JSON view, or in the form's view what it began with, is sent."""
 
 MOST_CHARACTERS = 512 * 1024
+_BARE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+"""What a shell would take as the one word that it is."""
+_SHELL = ["/bin/sh", "-c"]
+_UNTOUCHED_STAYS = ("lines", "command")
+"""Kinds whose text means less than the value that it shows: a line break inside an argument, a program with a space."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,8 @@ def _over(document: dict[str, Any], posted: Mapping[str, str]) -> dict[str, Any]
         text = posted.get(one.pointer)
         if one.kind == "flag":
             _put(made, one.steps, text is not None)
+        elif one.kind in _UNTOUCHED_STAYS and text is not None and _lf(text) == _filled(one, made).value:
+            continue
         elif text is not None:
             _put(made, one.steps, _value(one, text, errors))
     if errors:
@@ -98,6 +106,10 @@ def _handler_owns(kind: str, key: str) -> bool:
     return key in required or key in defaults
 
 
+def _lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
 def _put(document: dict[str, Any], steps: list[str], value: Any) -> None:
     """None: the default, which is not written."""
     for step in steps[:-1]:
@@ -115,11 +127,13 @@ def _put(document: dict[str, Any], steps: list[str], value: Any) -> None:
 
 def _value(one: Field, text: str, errors: list[InvalidInput]) -> Any:
     """What does not read as its kind stays text: the document's own rules say what is wrong with it."""
-    text = text.replace("\r\n", "\n")
+    text = _lf(text)
     if one.kind == "tags":
         return [tag.strip() for tag in text.split(",") if tag.strip()] or None
     if one.kind == "lines":
         return [line for line in text.split("\n") if line] or None
+    if one.kind == "command":
+        return _argv(text)
     stripped = text.strip()
     if stripped == "":
         return "" if one.pointer == "/name" else None
@@ -132,6 +146,15 @@ def _value(one: Field, text: str, errors: list[InvalidInput]) -> Any:
     if one.kind == "json":
         return _json(stripped, one.pointer, errors)
     return text if one.kind == "area" else stripped
+
+
+def _argv(text: str) -> list[str] | None:
+    """A line as it is typed at a prompt is the shell's; a bare program needs none."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) != 1:
+        return lines or None
+    line = lines[0].strip()
+    return [line] if _BARE.fullmatch(line) else [*_SHELL, line]
 
 
 def _json(text: str, pointer: str, errors: list[InvalidInput]) -> Any:
@@ -159,7 +182,9 @@ def _filled(one: Field, document: Mapping[str, Any]) -> Filled:
         return Filled(one, "", checked=value is True or (value is None and one.pointer == "/idempotent"), shown=shown)
     if one.kind == "tags":
         return Filled(one, ", ".join(map(str, value)) if isinstance(value, list) else "", shown=shown)
-    if one.kind == "lines":
+    if one.kind == "command" and isinstance(value, list) and value[:2] == _SHELL and len(value) == 3:
+        value = value[2:]
+    if one.kind in ("lines", "command"):
         return Filled(one, "\n".join(map(str, value)) if isinstance(value, list) else "", shown=shown)
     if one.kind == "json":
         return Filled(one, "" if value is None else readable(value), shown=shown)

@@ -72,6 +72,7 @@ def _form(request: HttpRequest, principal: Principal, row: Task | None, document
         "page": "tasks",
         "task": row,
         "may": may,
+        "untouched": row is None,
         "sections": form.filled(document),
         "document": text,
         "checked": checked,
