@@ -84,6 +84,16 @@ def test_folding_keeps_every_node_once_and_makes_no_cycle() -> None:
     assert len(fold(42, wide, folded=False).boxes) == 42
 
 
+def test_a_graph_with_little_alike_is_folded_by_columns() -> None:
+    """500 nodes as 20 columns of 25; one that is opened shows its 25 nodes, and the others stay folded."""
+    edges = [(25 * c + (r + k) % 25, 25 * (c + 1) + r) for c in range(19) for r in range(25) for k in range(3)]
+    found = fold(500, edges, folded=True)
+    assert [len(members) for members in found.boxes] == [25] * 20
+    assert found.edges == tuple((c, c + 1) for c in range(19))
+    opened = fold(500, edges, folded=True, opened={25})
+    assert [len(members) for members in opened.boxes] == [25, *[1] * 25, *[25] * 18]
+
+
 def test_whatever_a_tenant_says_is_escaped() -> None:
     view = NodeView(0, HOSTILE, HOSTILE, "running", (1, 1), HOSTILE, share=0.5)
     other = NodeView(1, HOSTILE, HOSTILE, "failed", (1, 1), HOSTILE)

@@ -1,4 +1,6 @@
-"""Graphs too large to read are folded: alike nodes, and the rest of very tall columns, stand in one box. Pure."""
+"""Graphs too large to read are folded: alike nodes, and the rest of very tall columns, stand in one box; of graphs that
+are too large even so, whole columns do. Pure.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -28,8 +30,7 @@ def fold(count: int, edges: Sequence[Edge], *, folded: bool, opened: Collection[
     """
     box_of = list(range(count))
     if folded:
-        layers = layers_of(count, edges)
-        for members in [*_alike(count, edges), *_tall(count, edges, layers)]:
+        for members in _groups(count, edges):
             if members[0] not in opened and all(box_of[node] == node for node in members):
                 for node in members:
                     box_of[node] = members[0]
@@ -48,6 +49,18 @@ def fold(count: int, edges: Sequence[Edge], *, folded: bool, opened: Collection[
     )
 
 
+def _groups(count: int, edges: Sequence[Edge]) -> list[list[int]]:
+    """What may stand in one box, whatever the reader has opened; of two with a node in common the first one counts."""
+    columns: dict[int, list[int]] = {}
+    for node, layer in enumerate(layers_of(count, edges)):
+        columns.setdefault(layer, []).append(node)
+    few = [*_alike(count, edges), *_tall(count, edges, columns.values())]
+    if count - sum(len(members) - 1 for members in few) <= MANY:
+        return few
+    room = max(1, MANY // len(columns))
+    return [*(column for column in columns.values() if len(column) > room), *few]
+
+
 def _alike(count: int, edges: Sequence[Edge]) -> list[list[int]]:
     """Nodes with the same parents and the same children."""
     parents: list[list[int]] = [[] for _ in range(count)]
@@ -61,11 +74,8 @@ def _alike(count: int, edges: Sequence[Edge]) -> list[list[int]]:
     return [members for members in groups.values() if len(members) >= _ALIKE]
 
 
-def _tall(count: int, edges: Sequence[Edge], layers: Sequence[int]) -> list[list[int]]:
+def _tall(count: int, edges: Sequence[Edge], columns: Collection[list[int]]) -> list[list[int]]:
     """What a column has beyond its first nodes."""
     alike = {node for members in _alike(count, edges) for node in members}
-    columns: dict[int, list[int]] = {}
-    for node in range(count):
-        if node not in alike:
-            columns.setdefault(layers[node], []).append(node)
-    return [column[_TALLEST:] for column in columns.values() if len(column) > _TALLEST + 1]
+    others = [[node for node in column if node not in alike] for column in columns]
+    return [column[_TALLEST:] for column in others if len(column) > _TALLEST + 1]
