@@ -57,6 +57,18 @@ def test_an_empty_list_teaches_the_next_step(tenant: Tenant) -> None:
     assert "<table" not in html
 
 
+def test_the_overview_shows_the_dags_that_ran_last(tenant: Tenant, dags: Dags) -> None:
+    assert '<ul class="ran">' not in page(tenant, "")
+    sales = dags.make("nightly-sales", SALES)
+    dags.end(dags.start(sales), extract=Status.DEAD_LETTER)
+    for name in ("a", "b", "c", "d"):
+        dags.start(dags.make(name, layered(1, 1)))
+    dags.start(sales)
+    shown = page(tenant, "").split('<ul class="ran">')[1].split("</ul>")[0]
+    assert re.findall(r"<bdi>([\w-]+)</bdi>", shown) == ["nightly-sales", "d", "c", "b"]
+    assert re.findall(r'data-state="(\w+)"', shown)[:2] == ["failed", "running"]
+
+
 def test_the_list_finds_by_any_part_and_says_what_stands(tenant: Tenant, dags: Dags) -> None:
     sales = dags.make("nightly-sales", SALES, schedule={"type": "cron", "expression": "0 2 * * *"}, tags=["finance"])
     dags.make("warehouse", layered(2, 2))

@@ -181,7 +181,7 @@ def test_every_figure_leads_to_what_is_behind_it(ledger: Ledger, tenant: Tenant)
     for address in ("executions/", "executions/?state=completed", "workers/", "dead-letters/", "dead-letters/?task="):
         assert f'href="{base}/{address}' in html
     assert f"{base}/executions/{rows[Status.RUNNING].id}/" in html
-    assert "9 of 16 slots in use" in html
+    assert "9 of 16 in use" in html
     assert "ValueError" in html
     client = Client()
     client.force_login(make_member(tenant))
@@ -235,7 +235,7 @@ def test_who_is_no_member_sees_nothing(tenant: Tenant) -> None:
 def test_what_the_page_polls_is_what_it_shows(ledger: Ledger, tenant: Tenant) -> None:
     ledger.add(Status.COMPLETED)
     told = json.loads(see(tenant, "state"))
-    assert set(told["pieces"]) == {"now", "hour", "today", "letters", "rows"}
+    assert set(told["pieces"]) == {"now", "hour", "today", "letters", "dags", "rows"}
     assert told["pieces"]["today"] in see(tenant)
 
 

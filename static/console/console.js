@@ -1,6 +1,7 @@
 // What every page does: clock, theme, copying, finding in rows. Keys, the palette and the narrow rail stand beside it.
 import "./away.js";
 import "./keys.js";
+import "./menus.js";
 import "./more.js";
 import "./palette.js";
 import { clockTime, localise, now, tick } from "./times.js";
@@ -41,9 +42,15 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   await navigator.clipboard.writeText(find(button.dataset.copy).textContent.trim());
+  const icon = button.querySelector("use");
   const word = button.textContent;
-  button.textContent = "copied";
-  setTimeout(() => (button.textContent = word), 1200);
+  const show = (name, text) => (icon ? icon.setAttribute("href", icon.getAttribute("href").replace(/#.*/, `#${name}`)) : (button.textContent = text));
+  button.classList.add("copied");
+  show("done", "copied");
+  setTimeout(() => {
+    button.classList.remove("copied");
+    show("copy", word);
+  }, 1200);
 });
 
 const search = find("[data-search]");

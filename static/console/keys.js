@@ -27,6 +27,12 @@ search?.addEventListener("keydown", (event) => {
   else if (event.key === "Enter") step(1);
 });
 
+// Who hovers over a button with a key learns the key.
+for (const button of document.querySelectorAll("main [data-key]")) {
+  button.setAttribute("aria-keyshortcuts", button.dataset.key);
+  button.title ||= `press ${button.dataset.key}`;
+}
+
 const pressed = () => [...document.querySelectorAll("main [data-key]")].filter(isShown);
 
 function line(key, words) {

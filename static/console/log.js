@@ -59,6 +59,7 @@ function tell() {
 }
 
 function add(fresh) {
+  panel.removeAttribute("data-empty");
   const from = lines.length;
   for (const line of fresh) lines.push(line);
   if (matches) for (let at = from; at < lines.length; at += 1) if (contains(lines[at])) matches.push(at);

@@ -2,7 +2,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 168;
 const HEIGHT = 110;
-const FEW = 24; // boxes are found without a map
+const FEW = 16; // boxes are found without a map
 
 function rect(parent, attributes) {
   const made = document.createElementNS(SVG, "rect");

@@ -84,10 +84,7 @@ def _entry(
     if each.schedule in others and _is_to_come(each, done):
         others[each.schedule] -= 1
     found = crowds(principal, each.next_times, own=each.task, planned=others) if compared else []
-    times = [
-        Time(at, f"{at.astimezone(tz):%a %Y-%m-%d %H:%M:%S %Z}", found[n] if found else Crowd(0, False))
-        for n, at in enumerate(each.next_times)
-    ]
+    times = [Time.of(at, tz, found[n] if found else Crowd(0, False)) for n, at in enumerate(each.next_times)]
     fullest = max(times, key=lambda time: time.crowd.count, default=None)
     return Shown(
         line,

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.console import listing
+from apps.console.dags import strips
 from apps.console.fragments import PacedPage, Pieces
 from apps.console.letters.filters import Chosen
 from apps.console.letters.page import lines
@@ -12,8 +13,10 @@ from apps.console.overview.charts import bars, sparkline
 from apps.console.rows import label, present_all
 from apps.console.summary import ORDER, Part
 from apps.console.wording import duration
+from apps.definitions.dags.selectors import dags
 from apps.definitions.load import next_hour
 from apps.executions import fleet, overview
+from apps.executions.dags.selectors import latest_dags
 from apps.executions.dead_letter_groups import groups
 from apps.executions.dead_letters import DeadLetterFilter
 from apps.executions.overview import Day, Pulse
@@ -22,7 +25,8 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
 _UPCOMING = 3
 _NEWEST = 9
-_GROUPS = 3
+_GROUPS = 6
+_DAGS, _MARKS, _RAN = 4, 12, timedelta(days=7)
 _TICKS = (0, 15, 30, 45, 59)
 
 
@@ -61,6 +65,7 @@ class OverviewPage(PacedPage):
             "hour": self.piece("hour", 30.0, self._hour),
             "today": self.piece("today", 10.0, self._today),
             "letters": self.piece("letters", 2.0, self._letters),
+            "dags": self.piece("dags", 3.0, self._dags),
             "rows": self.piece("rows", 0.0, self._rows),
         }
 
@@ -91,6 +96,13 @@ class OverviewPage(PacedPage):
     def _letters(self, now: datetime) -> dict[str, Any]:
         found = groups(self._principal, DeadLetterFilter(), most=_GROUPS)
         return {"found": found, "lines": lines(found, Chosen())}
+
+    def _dags(self, now: datetime) -> dict[str, Any]:
+        """Three queries; one while nothing runs."""
+        ran = latest_dags(self._principal, since=now - _RAN, most=_DAGS)
+        marks = strips.of_dags(self._principal, ran, now=now, each=_MARKS)
+        found = {dag.id: dag for dag in dags(self._principal).filter(id__in=ran)} if ran else {}
+        return {"lines": [(found[each], marks[each]) for each in ran if each in found]}
 
     def _rows(self, now: datetime) -> dict[str, Any]:
         executions = listing.nearest(self._principal, now=now, upcoming=_UPCOMING, newest=_NEWEST)

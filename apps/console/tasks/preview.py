@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 
 from apps.definitions.collisions import Crowd, crowds
 from apps.definitions.dst_notes import dst_notes
@@ -21,11 +21,16 @@ CROWDED = 10
 
 @dataclass(frozen=True)
 class Time:
-    """One occurrence. local: in the schedule's zone, with the zone's abbreviation."""
+    """One occurrence. local: in the schedule's zone, with the zone's abbreviation; the year stands with `at`."""
 
     at: datetime
     local: str
     crowd: Crowd
+
+    @classmethod
+    def of(cls, at: datetime, tz: tzinfo, crowd: Crowd) -> "Time":
+        local = at.astimezone(tz)
+        return cls(at, f"{local:%a} {local.day} {local:%b %H:%M:%S %Z}", crowd)
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,7 @@ def of(
     instants = list(occurrences(schedule, after=now, before=now + FARTHEST, limit=count))
     others = crowds(principal, instants, own=own) if instants else []
     tz = zone(schedule.timezone)
-    times = [
-        Time(at, f"{at.astimezone(tz):%a %Y-%m-%d %H:%M:%S %Z}", crowd)
-        for at, crowd in zip(instants, others, strict=True)
-    ]
+    times = [Time.of(at, tz, crowd) for at, crowd in zip(instants, others, strict=True)]
     return Preview(
         words=describe(schedule),
         zone=schedule.timezone,
