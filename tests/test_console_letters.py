@@ -10,14 +10,15 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.definitions import services
 from apps.executions import dead_letter_groups
 from apps.executions.models import DeadLetter, Execution, ExecutionEvent, Replay
 from apps.executions.states import Status
 from apps.tenants.models import AuditEntry, Role, Tenant
-from tests.console_dags import make_member
+from tests.console_dags import Dags, make_member
 from tests.console_ledger import FAULT, HOSTILE, Ledger, make_tenant, now
 from tests.console_letters import letter, letters
-from tests.factories import make_api
+from tests.factories import execution, make_api, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -122,6 +123,18 @@ def test_hostile_text_is_text(desk: Desk) -> None:
         assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=", html)
 
 
+def test_what_a_command_printed_is_said_as_it_stands_there_and_its_last_line_at_the_head(desk: Desk) -> None:
+    error: dict[str, Any] = {
+        "type": "CommandFailed",
+        "class": "transient",
+        "message": "the command ended with exit code 1",
+    }
+    error |= {"exit_code": 1, "stderr": "reading\nno such column: price\n", "stdout": "", "traceback": ""}
+    html = desk.see(f"{letter(desk.ledger, error=error).id}/")
+    assert "CommandFailed: the command ended with exit code 1: no such column: price" in html
+    assert "stderr:\nreading\nno such column: price\n" in html
+
+
 def test_one_is_replayed_with_mended_parameters(desk: Desk) -> None:
     row = letter(desk.ledger, payload={"amount": "12,50"})
     told = desk.act(f"{row.id}/act/replay", parameters='{"amount": "12.50"}')
@@ -133,6 +146,27 @@ def test_one_is_replayed_with_mended_parameters(desk: Desk) -> None:
     [entry] = AuditEntry.objects.filter(tenant=desk.tenant)
     assert (entry.action, entry.detail) == ("execution.replay", {"parameters": "edited"})
     desk.act(f"{row.id}/act/replay", 409, parameters="{}")
+
+
+def test_one_is_replayed_under_its_task_as_it_was_mended(desk: Desk) -> None:
+    """By its own page, where that is a choice, and by the button of its execution; a plain replay keeps its version."""
+    who = Dags(desk.tenant).who
+    task = make_task(who, parameters={"a": 1})
+    rows = [execution(task, Status.DEAD_LETTER, attempt=3) for _ in range(3)]
+    mended = {"retry_policy": {"max_attempts": 2}, "priority": 1}
+    services.update_task(principal=who, task_id=task.id, data=mended, partial=True)
+    html = desk.see(f"{rows[0].id}/")
+    assert "under version 2, which its task has now; it failed under version 1" in html
+    assert f"/tasks/{task.id}/edit" in html
+    desk.act(f"{rows[0].id}/act/replay", parameters='{"a": 2}', renewed="on")
+    desk.client.post(f"/t/{desk.tenant.slug}/executions/{rows[1].id}/act/retry")
+    desk.act(f"{rows[2].id}/act/replay", parameters="{}")
+    found = [Execution.objects.with_id(row.id).select_related("task_version").get() for row in rows]
+    assert [one.task_version.number for one in found] == [2, 2, 1]
+    assert [(one.state, one.max_attempts, one.priority) for one in found[:2]] == [(Status.SCHEDULED, 5, 1)] * 2
+    assert found[0].payload == {"a": 2}
+    reasons = ExecutionEvent.objects.filter(execution_id=rows[1].id).values_list("reason", flat=True)
+    assert "goes on under version 2 of its task" in reasons
 
 
 def test_parameters_that_are_left_as_they_are_are_no_edit(desk: Desk) -> None:
@@ -157,7 +191,9 @@ def test_the_api_replays_with_other_parameters_too() -> None:
     row = letter(Ledger(api.tenant))
     wrong = api.post(f"/admin/dlq/{row.id}/replay", {"parameters": [1]})
     assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/parameters")
-    assert api.post(f"/admin/dlq/{row.id}/replay", {"parameters": {"amount": 1}}).status_code == 202
+    told = {"parameters": {"amount": 1}, "current_version": True}
+    assert api.post(f"/admin/dlq/{row.id}/replay", told | {"current_version": "yes"}).status_code == 422
+    assert api.post(f"/admin/dlq/{row.id}/replay", told).status_code == 202
     assert Execution.objects.with_id(row.id).get().payload == {"amount": 1}
 
 

@@ -1,5 +1,6 @@
 """Parameters are checked by the handler's signature when a task is defined, where the handler is known."""
 
+import asyncio
 import inspect
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from apps.executions.handler_signatures import misfits
 from apps.worker.handlers import known
+from apps.worker.handlers.registry import unknown_handler, with_context
 from tests.factories import Api, document, make_api, pointers, problem
 
 INVOICE = {"type": "python", "name": "demo.invoice"}
@@ -87,6 +89,28 @@ def test_signatures(function: Any, parameters: dict[str, Any], wrong: list[str],
     assert all(error.legal == legal for error in found)
 
 
+def plain(name: str, times: int = 1) -> str:
+    return name * times
+
+
+async def later(*, name: str) -> str:
+    return name
+
+
+def test_a_function_that_takes_no_context_is_called_without_one() -> None:
+    assert with_context(optional) is optional
+    made: list[Any] = [with_context(plain), with_context(later)]
+    assert made[0](object(), name="a", times=2) == "aa"
+    assert misfits(inspect.signature(made[0]), {"times": 2})[0].pointer == "/name"
+    assert asyncio.run(made[1](object(), name="b")) == "b"
+
+
+def test_a_module_that_does_not_load_is_named_before_handlers_that_are_called_alike() -> None:
+    error = unknown_handler("mine.greet", ["mine.greets"], {"playground.mine": "ImportError: x", "other": "y"})
+    assert error["message"].startswith("playground.mine could not be loaded: ImportError: x\nno handler is called")
+    assert error["message"].endswith("other could not be loaded: y")
+
+
 def test_the_playground_is_read_without_being_run(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was saved counts at once; one that is broken says where, and leaves the others."""
     monkeypatch.setattr(known, "playground_folder", lambda: tmp_path)
@@ -105,4 +129,11 @@ def test_the_playground_is_read_without_being_run(api: Api, tmp_path: Path, monk
     file.write_text("def hi(:\n")
     assert known.broken() == {"playground/greetings.py": "line 1: invalid syntax"}
     assert [one.name for one in known.listed() if one.file] == ["a.b"]
+    file.write_text("from chronoweb import task_handler\n@task_handler\ndef hi(name: str, times=1): ...\n")
+    assert known.broken() == {
+        "playground/greetings.py": "line 1: chronoweb has no task_handler; write: "
+        "from apps.worker.handlers import task_handler"
+    }
+    read = {one.name: str(one.signature) for one in known.listed() if one.file}
+    assert read["greetings.hi"] == "(_context, /, name: str, times=1)"
     assert not {"chaos.effect", "bench.record"} & {one.name for one in known.listed()}

@@ -16,7 +16,7 @@ from apps.api.lists import ListView
 from apps.api.openapi.declare import declared, documented
 from apps.api.openapi.shapes import text
 from apps.api.pagination import Ordering, PageRequest
-from apps.definitions.replaying import replay_edited
+from apps.definitions.replaying import replay_edited, replay_renewed
 from apps.definitions.selectors import refuse_unknown_task
 from apps.executions import selectors, services
 from apps.executions.models import DeadLetter as DeadLetterRow
@@ -167,7 +167,9 @@ class DeadLetter(ApiView):
 
 
 class ReplayDeadLetter(ApiView):
-    """It goes on behind its checkpoint, unless `from_start` is true; with other `parameters`, if they are given."""
+    """It goes on behind its checkpoint, unless `from_start` is true; with other `parameters`, if they are given;
+    under the version that it failed under, or, if `current_version` is true, the one that its task has now.
+    """
 
     @documented(
         "Replay a dead letter",
@@ -178,12 +180,16 @@ class ReplayDeadLetter(ApiView):
         fails=(409,),
     )
     def post(self, request: Request, execution_id: UUID) -> Response:
-        data = body_object(request, fields=("from_start", "parameters"))
-        from_start, parameters = data.get("from_start", False), data.get("parameters")
-        if not isinstance(from_start, bool):
-            raise InvalidInput("/from_start", from_start, "must be true or false", "true, false")
+        data = body_object(request, fields=("from_start", "parameters", "current_version"))
+        for name in ("from_start", "current_version"):
+            if not isinstance(data.get(name, False), bool):
+                raise InvalidInput(f"/{name}", data[name], "must be true or false", "true, false")
+        from_start, renewed = data.get("from_start", False), data.get("current_version", False)
         who: dict[str, Any] = {"principal": principal(request), "execution_id": execution_id, "from_start": from_start}
-        again = services.replay(**who) if parameters is None else replay_edited(parameters=parameters, **who)
+        if data.get("parameters") is not None:
+            again = replay_edited(parameters=data["parameters"], renewed=renewed, **who)
+        else:
+            again = replay_renewed(**who) if renewed else services.replay(**who)
         return _detail(request, again, status=202)
 
 

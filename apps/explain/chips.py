@@ -95,7 +95,9 @@ def error_line(error: Any) -> str:
     """An error in one line: `ValueError: amount "12,50"`."""
     if isinstance(error, dict):
         parts: Iterable[str] = (str(error[key]) for key in ("type", "message") if error.get(key))
-        return words.first_line(": ".join(parts))
+        said = str(error.get("stderr") or "").strip() if "exit_code" in error else ""
+        # A program says why at its end.
+        return words.first_line(": ".join([*parts, *said.splitlines()[-1:]]))
     return words.first_line(str(error)) if error else ""
 
 

@@ -14,7 +14,9 @@ from apps.console import listing
 from apps.console.clicks import key_of, once, question_of
 from apps.console.executions.asked import Asked
 from apps.console.posts import counted_at, posted
+from apps.definitions.replaying import replay_renewed
 from apps.executions import bulk, person_store, selectors, services
+from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -41,7 +43,10 @@ def one_act(request: HttpRequest, principal: Principal, *, identity: UUID, act: 
 
 
 def _retry(principal: Principal, identity: UUID) -> dict[str, Any]:
-    made = services.retry(principal=principal, execution_id=identity)
+    if selectors.execution(principal, identity).state is Status.DEAD_LETTER:
+        made = replay_renewed(principal=principal, execution_id=identity)
+    else:
+        made = services.retry(principal=principal, execution_id=identity)
     if made == identity:
         return {"said": "sent round again"}
     where = reverse("console:execution", kwargs={"slug": principal.tenant_slug, "identity": made})

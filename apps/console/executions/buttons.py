@@ -23,7 +23,8 @@ ONE = (
         "retry",
         "Replay",
         "Send this dead letter round again?",
-        "Due now, with a fresh budget of attempts; it goes on behind the checkpoint that it left.",
+        "Due now, under its task as that is now, with a fresh budget of attempts; it goes on behind the checkpoint "
+        "that it left.",
         "dead",
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.console import reasons
-from apps.console.detail import readable
+from apps.console.detail import fault, readable
 from apps.console.executions import lineage, story, timeline, why
 from apps.console.executions.lineage import Lineage
 from apps.console.executions.story import Moment
@@ -84,7 +84,6 @@ def read(principal: Principal, identity: UUID, *, now: datetime) -> Detail:
     attempts, events = _attempts(principal, execution), _events(principal, execution)
     history = _history(principal, execution, now)
     evidence = reasons.gather(principal, [execution, *history], now=now)
-    error = execution.error if isinstance(execution.error, dict) else {}
     return Detail(
         execution=execution,
         row=present(execution, evidence),
@@ -95,7 +94,7 @@ def read(principal: Principal, identity: UUID, *, now: datetime) -> Detail:
         parameters=_shown(execution.parameters),
         result=None if execution.result is None else _shown(execution.result),
         error_title=reasons.error_line(execution.error),
-        error_text=_cut(str(error.get("traceback") or (readable(execution.error) if execution.error else ""))),
+        error_text=_cut(fault(execution.error)),
         lineage=lineage.read(principal, execution, now=now),
         history=[present(one, evidence) for one in history],
     )

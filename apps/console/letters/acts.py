@@ -12,7 +12,7 @@ from django.urls import reverse
 from apps.console.clicks import key_of, once, question_of
 from apps.console.letters.filters import Chosen
 from apps.console.posts import counted_at, posted
-from apps.definitions.replaying import replay_edited
+from apps.definitions.replaying import replay_edited, replay_renewed
 from apps.executions import dead_letter_acts, dead_letters, services
 from apps.executions.dead_letter_acts import MOST_CANARIES
 from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND
@@ -36,7 +36,7 @@ def some_act(request: HttpRequest, principal: Principal, *, act: str) -> JsonRes
 
 @posted
 def one_act(request: HttpRequest, principal: Principal, *, identity: UUID, act: str) -> JsonResponse:
-    """replay (parameters, from_start), discard (note)."""
+    """replay (parameters, from_start, renewed: under its task as that is now), discard (note)."""
     known = {"replay": _replay_one, "discard": _discard_one}
     if act not in known:
         raise NotFound(f"{act} is nothing that can be done here")
@@ -60,8 +60,11 @@ def _once(request: HttpRequest, principal: Principal, act: Callable[[], dict[str
 
 def _replay_one(principal: Principal, identity: UUID, given: Given) -> dict[str, Any]:
     who: dict[str, Any] = {"principal": principal, "execution_id": identity, "from_start": "from_start" in given}
-    text = given.get("parameters")
-    made = services.replay(**who) if text is None else replay_edited(parameters=_json(text), **who)
+    text, renewed = given.get("parameters"), "renewed" in given
+    if text is not None:
+        made = replay_edited(parameters=_json(text), renewed=renewed, **who)
+    else:
+        made = replay_renewed(**who) if renewed else services.replay(**who)
     return {"said": "sent round again", "go": _address(principal, made)}
 
 

@@ -5,9 +5,10 @@ from datetime import datetime
 from uuid import UUID
 
 from apps.console import reasons
-from apps.console.detail import readable
+from apps.console.detail import fault, readable
 from apps.console.rows import short_token
 from apps.console.wording import duration
+from apps.definitions.models import Task
 from apps.executions import selectors
 from apps.executions.models import Attempt, DeadLetter, Execution
 from apps.executions.states import Outcome
@@ -34,7 +35,7 @@ class AttemptLine:
 
 @dataclass(frozen=True)
 class Letter:
-    """What `letters/one.html` shows. alike: how many others failed so. checkpoint: whether one was left."""
+    """What `letters/one.html` shows. checkpoint: whether one was left. task: None where none is."""
 
     letter: DeadLetter
     execution: Execution
@@ -44,24 +45,31 @@ class Letter:
     parameters: str
     may_edit: bool
     checkpoint: bool
+    task: Task | None
+
+    @property
+    def newer(self) -> int | None:
+        """The version of its task that is in force, where it failed under another one."""
+        theirs = self.task is not None and self.may_edit and self.task.version_id != self.execution.task_version_id
+        return self.task.version if self.task is not None and theirs else None
 
 
 def read(principal: Principal, identity: UUID) -> Letter:
-    """Four queries. Raises NotFound, also when it is no dead letter any more."""
+    """Five queries. Raises NotFound, also when it is no dead letter any more."""
     execution = selectors.execution(principal, identity)
     letter = scoped(DeadLetter.objects.all(), principal).filter(execution_id=identity).first()
     if letter is None:
         raise NotFound(f"{identity} is no dead letter")
-    error = execution.error if isinstance(execution.error, dict) else {}
     progress = selectors.progress_of(execution)
     return Letter(
         letter=letter,
         execution=execution,
         error_title=reasons.error_line(execution.error) or "it is out of attempts, and said nothing",
-        error_text=str(error.get("traceback") or (readable(execution.error) if execution.error else "")),
+        error_text=fault(execution.error),
         attempts=[_line(one) for one in reversed(selectors.attempts_of(execution)[-MOST_ATTEMPTS:])],
         parameters=readable(execution.parameters),
         may_edit=execution.dag_run_id is None,
+        task=scoped(Task.objects.all(), principal).filter(id=execution.task_id, deleted_at=None).first(),
         checkpoint=progress is not None and progress.checkpoint is not None,
     )
 

@@ -141,6 +141,11 @@ def _refused_report(assignment: Assignment, problem: OSError) -> Report:
         text = "parameters, arguments and environment are too large for a program (128 KiB each)"
     else:
         text = f"{program!r} cannot be started: {problem.strerror or problem}"
+        if " " in program and problem.errno == errno.ENOENT:
+            text += (
+                "; it counts as one program's name: its arguments are items of their own, and a shell line is run by "
+            )
+            text += '["/bin/sh", "-c", "the line"]'
     return _not_started(text, permanent=problem.errno in HOPELESS or problem.errno == 0)
 
 

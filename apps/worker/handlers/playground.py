@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from apps.worker.handlers.registry import name_in
+from apps.worker.handlers.registry import name_in, takes_context
 from apps.worker.handlers.sources import PLAYGROUND, Signature, files_of, signature_of
 
 LARGEST_BYTES = 1_000_000
 DECORATOR = "task_handler"
+HOME = "apps.worker.handlers"
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,20 @@ def _parsed(files: list[Path]) -> Playground:
         except (OSError, ValueError, RecursionError, MemoryError) as error:
             made.broken[shown] = str(error)
         else:
+            if elsewhere := _imported_elsewhere(tree):
+                made.broken[shown] = elsewhere
             for one in _handlers(tree, module=PLAYGROUND + file.stem, file=shown):
                 made.handlers.setdefault(one.name, one)
     return made
+
+
+def _imported_elsewhere(tree: ast.Module) -> str:
+    """What is wrong with where the decorator comes from; empty: nothing."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module != HOME and not node.level:
+            if any(name.name == DECORATOR for name in node.names):
+                return f"line {node.lineno}: {node.module} has no {DECORATOR}; write: from {HOME} import {DECORATOR}"
+    return ""
 
 
 def _handlers(tree: ast.Module, *, module: str, file: str) -> Iterator[Described]:
@@ -79,7 +91,7 @@ def _handlers(tree: ast.Module, *, module: str, file: str) -> Iterator[Described
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             names = [_name(one, module, node.name) for one in node.decorator_list]
             signature = _signature(node.args)
-            if (name := next(filter(None, names), None)) and signature is not None:
+            if name := next(filter(None, names), None):
                 yield Described(name, ast.get_docstring(node) or "", signature, file)
 
 
@@ -96,8 +108,8 @@ def _name(decorator: ast.expr, module: str, function: str) -> str | None:
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
 
 
-def _signature(given: ast.arguments) -> inspect.Signature | None:
-    """None for a function that takes not even a context."""
+def _signature(given: ast.arguments) -> inspect.Signature:
+    """Its context first, also where it takes none."""
     kinds = inspect._ParameterKind
     placed = [
         *((one, kinds.POSITIONAL_ONLY) for one in given.posonlyargs),
@@ -113,7 +125,18 @@ def _signature(given: ast.arguments) -> inspect.Signature | None:
     ]
     if given.kwarg:
         found.append(_parameter(given.kwarg, kinds.VAR_KEYWORD, None))
-    return inspect.Signature(found) if found else None
+    first = next(iter(found), None)
+    plain = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    if first is None or (
+        first.kind is not kinds.VAR_POSITIONAL
+        and not (first.kind in plain and takes_context(first.name, _annotation(first)))
+    ):
+        found.insert(0, inspect.Parameter("_context", kinds.POSITIONAL_ONLY))
+    return inspect.Signature(found)
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    return "" if parameter.annotation is inspect.Parameter.empty else str(parameter.annotation)
 
 
 def _parameter(arg: ast.arg, kind: "inspect._ParameterKind", default: ast.expr | None) -> inspect.Parameter:

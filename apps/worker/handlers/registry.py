@@ -3,13 +3,18 @@
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from types import CodeType
+from typing import Any, Literal, TypeVar, cast, overload
 
 from chronoweb.runtime.errors import ChronowebError, ConfigurationError
 
 Isolation = Literal["process", "thread", "async"]
 ISOLATIONS: tuple[Isolation, ...] = ("process", "thread", "async")
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+_TAKES_ANY_ARGUMENTS = 0x04
+"""CO_VARARGS of a function's code."""
 
 
 class PermanentError(ChronowebError):
@@ -82,7 +87,8 @@ def task_handler(
     name: str | None = None, /, *, isolation: Isolation = "process", listed: bool = True
 ) -> Callable[[Function], Function]: ...
 def task_handler(target: Any = None, /, *, isolation: Isolation = "process", listed: bool = True) -> Any:
-    """Make a function a handler: it is called as `function(context, **parameters)`.
+    """Make a function a handler: it is called as `function(context, **parameters)`, or without a context if it takes
+    none (`takes_context`).
 
     Bare, or with a name: `@task_handler("demo.noop", isolation="thread")`. The name defaults to
     "<module tail>.<function>": `apps/demo/tasks.py` and its function `noop` give "demo.noop".
@@ -100,10 +106,52 @@ def task_handler(target: Any = None, /, *, isolation: Isolation = "process", lis
             raise ConfigurationError(f"handler {name!r} has isolation 'async' but is not an async function")
         if isolation == "thread" and is_coroutine_function(function):
             raise ConfigurationError(f"handler {name!r} is an async function; isolation 'thread' runs plain ones")
-        REGISTRY.add(Handler(name, function, isolation, function.__module__, listed))
+        REGISTRY.add(Handler(name, with_context(function), isolation, function.__module__, listed))
         return function
 
     return register(target) if callable(target) else register
+
+
+def takes_context(name: str, annotation: str) -> bool:
+    """Whether the first argument of a handler is its context: called context, ctx, c or _…, or typed as one.
+
+    Any other is a parameter, as is everything behind it.
+    """
+    return name in ("context", "ctx", "c") or name.startswith("_") or annotation.strip("'\"").endswith("Context")
+
+
+def with_context(function: Function) -> Function:
+    """`function` itself, or, if it takes no context, what drops it."""
+    code = getattr(function, "__code__", None)
+    if code is None or _first_is_context(function, code):
+        return function
+    import functools  # most handlers take a context, and a child should be there at once
+    import inspect
+
+    made: Any
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def made(_context: Any, /, **parameters: Any) -> Any:
+            return await function(**parameters)
+    else:
+
+        @functools.wraps(function)
+        def made(_context: Any, /, **parameters: Any) -> Any:
+            return function(**parameters)
+
+    own = inspect.Parameter("_context", inspect.Parameter.POSITIONAL_ONLY)
+    signature = inspect.signature(function)
+    made.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])
+    return cast(Function, made)
+
+
+def _first_is_context(function: Callable[..., Any], code: CodeType) -> bool:
+    if not code.co_argcount:
+        return bool(code.co_flags & _TAKES_ANY_ARGUMENTS)
+    first = code.co_varnames[0]
+    annotation = function.__annotations__.get(first, "")
+    return takes_context(first, annotation if isinstance(annotation, str) else getattr(annotation, "__name__", ""))
 
 
 def default_name(function: Callable[..., Any]) -> str:
@@ -135,14 +183,19 @@ def unknown_handler(name: str, names: list[str], broken: dict[str, str]) -> dict
         message += f"; {len(names)} are known, such as {', '.join(sorted(names)[:3])}"
     else:
         message += "; this worker knows none"
-    for source, text in broken.items():
-        message += f"\n{source} could not be loaded: {text}"
+    lines = [f"{source} could not be loaded: {text}" for source, text in broken.items()]
+    own = [line for line, source in zip(lines, broken, strict=True) if _may_define(source, name)]
+    message = "\n".join([*own, message, *(line for line in lines if line not in own)])
     return {
         "type": "HandlerNotLoaded" if broken else "UnknownHandler",
         "message": message,
         "traceback": "",
         "permanent": False,
     }
+
+
+def _may_define(source: str, name: str) -> bool:
+    return name_in(source, "").rstrip(".") == name.rpartition(".")[0]
 
 
 def _place(handler: Handler) -> str:

@@ -150,6 +150,11 @@ SCHEMAS: dict[str, Shape] = {
         {
             "from_start": {**BOOLEAN, "default": False, "description": "leave its checkpoint aside"},
             "parameters": or_null({**OBJECT, "description": "from now on instead of its own; not of nodes of runs"}),
+            "current_version": {
+                **BOOLEAN,
+                "default": False,
+                "description": "under the version that its task has now instead of the one that it failed under",
+            },
         }
     ),
 }
@@ -194,6 +199,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "from_its_checkpoint": {},
         "from_the_start": {"from_start": True},
         "mended": {"parameters": {"amount": "12.50"}},
+        "task_mended": {"current_version": True},
     },
     "RetryAllInput": {
         "count_first": {"fingerprint": "HTTP 503", "dry_run": True},
