@@ -3,6 +3,8 @@
 Nothing here changes what an application under test does, only how often the same is worked out.
 """
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,10 @@ from django.db import connections, transaction
 from django.test import TransactionTestCase
 from django.test.utils import override_settings
 from whitenoise.middleware import WhiteNoiseMiddleware
+
+# Hundreds of processes are started of the same modules, which each would compile where the environment says so.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 class OneRound(PBKDF2PasswordHasher):

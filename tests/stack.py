@@ -6,6 +6,7 @@ workers and fleet-wide holds of one test never meet another's, and nothing is ev
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import threading
@@ -42,6 +43,7 @@ from chronoweb.runtime.config import Config
 from chronoweb.runtime.health import Health
 from chronoweb.runtime.loop import Daemon, Result, Stop, run_until_signal
 from chronoweb.runtime.wakeup import preloader
+from tests.nursery import nursery
 from tests.services import RUN
 from tests.waiting import eventually
 
@@ -517,7 +519,19 @@ def passes(daemon: Daemon, until: Callable[[], Any], *, seconds: float = 10.0) -
 # ---- processes ----------------------------------------------------------------------------------------------------
 
 
-class Processes(Daemons):
+class QuickDaemons(Daemons):
+    """The bench's, born of the nursery."""
+
+    def start(self, name: str, *arguments: str) -> None:
+        self.running[name] = nursery().start(
+            [str(settings.BASE_DIR / "manage.py"), *arguments],
+            environment=self.environment,
+            log=self._logs / f"{name}.log",
+            death_signal=signal.SIGTERM,
+        )
+
+
+class Processes(QuickDaemons):
     """`manage.py …` as processes on a database and a Redis prefix of their own; each dies with this one."""
 
     def __init__(self, url: str, services: ServiceAddresses, prefix: str, folder: Path, **more: str) -> None:

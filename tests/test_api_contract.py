@@ -25,7 +25,7 @@ from schemathesis.config import SchemathesisConfig
 from tests import contract_hooks  # noqa: F401  schemathesis hears of its hooks by this
 from tests.contract_tools import Full, make_full_tenant
 from tests.openapi_contract import description
-from tests.test_console_browser import serving
+from tests.web_process import serving
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = str(ROOT / "tests" / "schemathesis.toml")

@@ -4,21 +4,14 @@ import json
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect, sync_playwright
 
 from apps.console.login_links import mint
@@ -28,11 +21,10 @@ from apps.executions.states import Status
 from apps.tenants.models import Tenant
 from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
 from tests.waiting import eventually
+from tests.web_process import nobody_reads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SERVER = "the-web-process"
-ROOT = Path(__file__).resolve().parent.parent
 # As root, and without a word to the world.
 ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -56,55 +48,11 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def answers(url: str) -> bool:
-    try:
-        return urllib.request.urlopen(url, timeout=1).status == 200  # noqa: S310  our own address
-    except OSError:
-        return False
-
-
 @pytest.fixture(scope="module")
-def site(django_db_setup: None) -> Iterator[str]:
-    """The web process, on the test database."""
-    with serving() as url:
-        yield url
-
-
-WEB = {"CHRONOWEB_WEB_DATABASE_CONNECTIONS": "4"}
-
-
-def nobody_reads() -> bool:
-    """Whether the web process has let go of the tables: its last reading would meet their being emptied."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state <> 'idle'", [SERVER]
-        )
-        return cursor.fetchone()[0] == 0
-
-
-@contextmanager
-def serving(**variables: str) -> Iterator[str]:
-    """A web process on the test database, with these variables changed."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chronoweb.asgi:application"],
-        cwd=ROOT,
-        env={**os.environ, **WEB, "DATABASE_URL": database, "PYTHONPATH": str(ROOT), "PGAPPNAME": SERVER, **variables},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        eventually(lambda: server.poll() is not None or answers(f"{url}/login/"), seconds=30)
-        assert server.poll() is None, "daphne ended"
-        yield url
-    finally:
-        server.terminate()
-        server.wait(timeout=15)
-        feed.close()
+def site(web_process: str) -> Iterator[str]:
+    """The web process; what this process tells it of ends with the module."""
+    yield web_process
+    feed.close()
 
 
 class Stage:

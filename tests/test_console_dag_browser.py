@@ -21,8 +21,9 @@ from apps.tenants.identity import new_uuid
 from apps.tenants.models import Role, Tenant
 from tests.console_dags import SALES, Dags, layered, make_member
 from tests.console_ledger import now
-from tests.test_console_browser import Stage, chromium, nobody_reads, site
+from tests.test_console_browser import Stage, chromium, site
 from tests.waiting import busy, eventually
+from tests.web_process import nobody_reads
 
 __all__ = ["chromium", "site"]  # fixtures
 TENANT = new_uuid()

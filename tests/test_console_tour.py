@@ -20,8 +20,9 @@ from apps.tenants.models import Role, Tenant
 from tests.console_dags import make_member
 from tests.console_tour import Stop, pages_of
 from tests.console_world import World, make_hostile, make_large, make_lone, make_world
-from tests.test_console_browser import chromium, nobody_reads, site
+from tests.test_console_browser import chromium, site
 from tests.waiting import eventually
+from tests.web_process import nobody_reads
 
 __all__ = ["chromium", "site"]  # fixtures
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -36,7 +36,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.principal import Principal
 from tests.factories import make_api, make_principal
 from tests.shop import settings as shop_settings
-from tests.stack import Ledger, Processes, cloned, django_uses, processes
+from tests.stack import Ledger, Processes, QuickDaemons, cloned, django_uses, processes
 from tests.waiting import eventually
 
 START_SECONDS = 90.0
@@ -450,7 +450,9 @@ def bench(
     addresses = ServiceAddresses(own_database, services.redis_url)
     settings = {"CHRONOWEB_REDIS_PREFIX": redis_prefix, "KAFKA_BOOTSTRAP_SERVERS": ""}
     with django_uses(own_database, django_db_blocker):
-        yield scenarios.Bench(addresses, folder, "redis", 2, settings, print)
+        made = scenarios.Bench(addresses, folder, "redis", 2, settings, print)
+        made.daemons = QuickDaemons(made.daemons.environment, folder)
+        yield made
 
 
 def assert_each_completed_once(bench: scenarios.Bench, count: int) -> None:

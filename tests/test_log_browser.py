@@ -18,8 +18,9 @@ from apps.logs.transport import Taken, make_publisher
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import config
 from tests.console_ledger import TOKEN, now
-from tests.test_console_browser import Stage, chromium, serving, stage
+from tests.test_console_browser import Stage, chromium, stage
 from tests.waiting import eventually
+from tests.web_process import serving
 
 __all__ = ["chromium", "stage"]  # fixtures
 

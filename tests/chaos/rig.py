@@ -32,6 +32,7 @@ from chronoweb.runtime import postgres
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config, read
 from chronoweb.runtime.loop import Daemon, Stop
+from tests.nursery import nursery
 from tests.stack import Ledger, Running, ledger_on
 from tests.waiting import busy, eventually
 
@@ -92,25 +93,19 @@ class Rig:
         before: a command that is to run it.
         """
         key = name if name not in self.running else f"{name}-{len(self.running)}"
-        wrapper = settings.BASE_DIR / "apps" / "quickstart" / "exec_with_parent.py"
         program = [str(settings.BASE_DIR / "manage.py")]
         if off or mishaps or gate:
             program = [str(Path(__file__).with_name("without.py"))]
             program += ["--gate", str(self.folder / gate)] if gate else []
             program += [word for path in off for word in ("--off", path)]
             program += [word for one in mishaps for word in ("--mishap", one)] + ["--"]
-        with (self.folder / f"{key}.log").open("ab") as log:
-            self.running[key] = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "9", "--"),
-                    *(*before, sys.executable, *program, name, *arguments),
-                ],
-                env={**os.environ, **self.environment, "CHRONOWEB_FAULT": fault, **environment},
-                cwd=settings.BASE_DIR,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        argv = [*program, name, *arguments]
+        variables = {**os.environ, **self.environment, "CHRONOWEB_FAULT": fault, **environment}
+        log = self.folder / f"{key}.log"
+        if before:
+            self.running[key] = _run_by(before, argv, variables, log)
+        else:
+            self.running[key] = nursery().start(argv, environment=variables, log=log, death_signal=signal.SIGKILL)
         return self.running[key]
 
     def open_gate(self, name: str) -> None:
@@ -301,6 +296,23 @@ class Rig:
         """What the shards have popped and not acknowledged."""
         tier = self.hot_tier()
         return {i for shard in range(ids.SHARDS) for group in tier.in_flight(shard).values() for i in group}
+
+
+def _run_by(
+    before: Sequence[str], argv: Sequence[str], environment: Mapping[str, str], log: Path
+) -> subprocess.Popen[bytes]:
+    """A program of Python that another command starts; that one dies with this process."""
+    wrapper = settings.BASE_DIR / "apps" / "quickstart" / "exec_with_parent.py"
+    dying = (sys.executable, "-I", "-S", str(wrapper), "--parent", str(os.getpid()), "--signal", "9", "--")
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [*dying, *before, sys.executable, *argv],
+            env=environment,
+            cwd=settings.BASE_DIR,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+        )
 
 
 def let_pass(seconds: float) -> None:

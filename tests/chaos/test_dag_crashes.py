@@ -3,14 +3,13 @@ Redis: every run ends all the same, and no node completes twice.
 """
 
 import random
+import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from apps.executions.states import Outcome
-from tests.chaos.nursery import Born, Nursery
 from tests.chaos.rig import START_SECONDS, Rig, generous
 from tests.dag_tools import Runs, plan
 from tests.waiting import eventually
@@ -29,25 +28,18 @@ LEASES = {"CHRONOWEB_WORKER_LEASE_SECONDS": "5", "CHRONOWEB_HEARTBEAT_SECONDS": 
 """Many die before anybody has seen their lock, or three at once: then the lease alone tells, else half a minute."""
 
 
-@pytest.fixture
-def nursery(rig: Rig) -> Iterator[Nursery]:
-    made = Nursery({**rig.environment, **LEASES}, rig.folder)
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize(
     "deaths",
     [pytest.param(5, id="short"), pytest.param(200, id="long", marks=[pytest.mark.drill, pytest.mark.timeout(1800)])],
 )
-def test_every_run_ends_and_every_node_completes_once(rig: Rig, nursery: Nursery, deaths: int) -> None:
+def test_every_run_ends_and_every_node_completes_once(rig: Rig, deaths: int) -> None:
     began = time.monotonic()
     draw = random.Random(deaths)  # noqa: S311 - draws test cases
     rig.stand_by("watchdog", "dispatcher")
     runs = Runs(rig.ledger)
     started: list[bytes] = []
     died: Counter[str] = Counter()
-    alive = [_doomed(nursery, name, draw) for name in MORTAL]
+    alive = [_doomed(rig, name, draw) for name in MORTAL]
 
     def pass_on() -> bool:
         while sum(runs.status(run) == "running" for run in started[-4 * AT_ONCE :]) < AT_ONCE:
@@ -60,7 +52,7 @@ def test_every_run_ends_and_every_node_completes_once(rig: Rig, nursery: Nursery
                 assert process.returncode == -9, rig.logs()
                 died[name] += 1
                 died[fault] += 1
-                alive[position] = _doomed(nursery, name, draw)
+                alive[position] = _doomed(rig, name, draw)
         return died["preloader"] + died["worker"] >= deaths
 
     eventually(pass_on, seconds=generous(START_SECONDS + 4 * deaths), every=0.05)
@@ -76,10 +68,10 @@ def test_every_run_ends_and_every_node_completes_once(rig: Rig, nursery: Nursery
         assert all(died[point] > deaths / 20 for point in POINTS)
 
 
-def _doomed(nursery: Nursery, name: str, draw: random.Random) -> tuple[str, str, Born]:
+def _doomed(rig: Rig, name: str, draw: random.Random) -> tuple[str, str, subprocess.Popen[bytes]]:
     """A daemon that will die at its n-th passing of a point: (its name, the point, itself)."""
     point, most = ("preloader.preloaded", 12) if name == "preloader" else (draw.choice(POINTS), 6)
-    return name, point, nursery.start(name, fault=f"{point}:{draw.randint(1, most)}")
+    return name, point, rig.start(name, fault=f"{point}:{draw.randint(1, most)}", **LEASES)
 
 
 def _assert_once(rig: Rig, runs: Runs, started: list[bytes]) -> None:
