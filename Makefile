@@ -8,8 +8,8 @@
 PYTHON ?= python3
 PORT ?= 8000
 ARGS ?=
-# Tests go side by side: most wait for something most of the time.
-TEST_PROCESSES ?= 2
+# Tests go side by side: half of their time they wait for something, so three processes keep two cores busy.
+TEST_PROCESSES ?= 3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 

@@ -16,6 +16,25 @@ from tests import scratch
 pytest_plugins = ["tests.stack", "tests.economy", "tests.web_process"]
 
 
+LONGEST = (
+    *("test_chaos_command.py", "test_quickstart.py", "test_planted_secret.py", "test_end_to_end.py"),
+    *("test_circuit_drill.py", "test_bench.py", "test_pools_end_to_end.py", "chaos", "test_log_drill.py"),
+    *("test_transport_kafka.py", "test_plans.py"),
+)
+"""Files and folders whose tests take tens of seconds."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first: a process that has run out of tests takes the last ones of another, which are short."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> int:
+        return min((places[part] for part in item.path.parts if part in places), default=len(places))
+
+    items.sort(key=place)
+
+
 @pytest.fixture(scope="session")
 def services() -> ServiceAddresses:
     """The services of this run (started, or found, by tests/services.py)."""

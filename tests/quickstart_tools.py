@@ -5,7 +5,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,15 @@ class Started:
                 self.process.kill()
                 self.process.wait()
         self.output.unlink(missing_ok=True)
+
+
+@contextmanager
+def ending(started: Started) -> Iterator[Started]:
+    """It ends with the block."""
+    try:
+        yield started
+    finally:
+        started.end()
 
 
 def _belongs(process: psutil.Process, data_dir: str) -> bool:

@@ -28,7 +28,7 @@ from chronoweb.runtime.errors import ChronowebError
 from tests import scratch
 
 VARIABLES = ("DATABASE_URL", "REDIS_URL", "KAFKA_BOOTSTRAP_SERVERS")
-POSTGRES_SETTINGS = {"shared_buffers": "128MB", "max_wal_size": "512MB", "fsync": "off", "max_connections": "300"}
+POSTGRES_SETTINGS = {"shared_buffers": "128MB", "max_wal_size": "512MB", "fsync": "off", "max_connections": "400"}
 """Databases are cloned and dropped by the dozen, which costs a checkpoint each; no test cuts this server's power."""
 
 RUN = "TEST_RUN"

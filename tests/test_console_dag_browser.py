@@ -21,7 +21,7 @@ from apps.tenants.identity import new_uuid
 from apps.tenants.models import Role, Tenant
 from tests.console_dags import SALES, Dags, layered, make_member
 from tests.console_ledger import now
-from tests.test_console_browser import Stage, chromium, site
+from tests.test_console_browser import PATIENCE_MS, Stage, chromium, site
 from tests.waiting import busy, eventually
 from tests.web_process import nobody_reads
 
@@ -178,7 +178,7 @@ def test_thirty_nodes_change_live_within_a_second_of_each_commit(stage: DagStage
             "(want) => Object.entries(want).every(([n, s]) =>"
             " document.querySelector(`svg.node[data-node='${n}']`).dataset.state === s)",
             arg=fresh,
-            timeout=5000,
+            timeout=PATIENCE_MS,
         )
         return states
 
@@ -225,8 +225,8 @@ def test_a_lost_socket_is_made_good_and_without_one_the_page_polls(stage: DagSta
     page.route_web_socket(re.compile("/ws/"), lambda route: route.close(code=1011))
     page.reload()
     stage.dags.end(run, clean=1)
-    expect(page.locator("[data-live]")).to_have_attribute("data-live", "polling", timeout=10_000)
-    expect(box(page, "clean")).to_have_attribute("data-state", "succeeded", timeout=10_000)
+    expect(page.locator("[data-live]")).to_have_attribute("data-live", "polling")
+    expect(box(page, "clean")).to_have_attribute("data-state", "succeeded")
 
 
 def test_what_is_seen_of_a_run(stage: DagStage) -> None:
@@ -247,7 +247,7 @@ def test_what_is_seen_of_a_run(stage: DagStage) -> None:
     expect(score.locator(".sub")).to_contain_text("3 of 4 ·")
     assert float(score.locator(".foot").get_attribute("width") or 0) == pytest.approx(81)
     expect(page.locator("#head .legend")).to_contain_text("skipped 2")
-    expect(page.locator("#gantt g.row")).to_have_count(3, timeout=8000)
+    expect(page.locator("#gantt g.row")).to_have_count(3)
     stage.dags.finish({rows[3]: Status.DEAD_LETTER})
     expect(page.get_by_role("button", name="Re-run from failed")).to_be_visible()
     has(page, "extract", "succeeded")

@@ -81,7 +81,7 @@ def writer(stage: Stage) -> Iterator[Writer]:
 def open_log(stage: Stage, writer: Writer) -> Page:
     page = stage.open()
     page.goto(f"{stage.url}/t/{stage.tenant.slug}/executions/{writer.row.id}/")
-    expect(page.locator("[data-log-state]")).to_have_text("live", timeout=10_000)
+    expect(page.locator("[data-log-state]")).to_have_text("live")
     return page
 
 
@@ -167,10 +167,10 @@ def test_the_end_is_told_and_a_reload_shows_all_again(stage: Stage, writer: Writ
         worker_id=7, outcome=Outcome.SUCCEEDED, due_at=moment, started_at=moment, finished_at=moment,
     )  # fmt: skip
     stage.move(writer.row, status=Status.COMPLETED, finished_at=moment)
-    expect(page.locator("[data-log-state]")).to_have_text("ended", timeout=10_000)
+    expect(page.locator("[data-log-state]")).to_have_text("ended")
     assert rows(page) == ["first", "second", "third"]
     page.reload()
-    expect(page.locator("[data-log-state]")).to_have_text("ended", timeout=10_000)
+    expect(page.locator("[data-log-state]")).to_have_text("ended")
     assert rows(page) == ["first", "second", "third"]
 
 
@@ -178,4 +178,4 @@ def test_a_silent_execution_says_so(stage: Stage) -> None:
     done = stage.add(Status.COMPLETED, task="silent")
     page = stage.open()
     page.goto(f"{stage.url}/t/{stage.tenant.slug}/executions/{done.id}/")
-    expect(page.locator("[data-log-state]")).to_have_text("nothing was printed", timeout=10_000)
+    expect(page.locator("[data-log-state]")).to_have_text("nothing was printed")

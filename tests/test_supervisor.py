@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from apps.quickstart.supervisor import ManagedProcess, Supervisor
-from tests.waiting import eventually
+from tests.waiting import busy, eventually
 
 ROOT = Path(__file__).resolve().parent.parent
 OBEDIENT = "import signal; print('ready', flush=True); signal.pause()"
@@ -99,7 +99,7 @@ def test_groups_stop_one_after_the_other(
     pids = supervisor.pids()
     started = time.monotonic()
     supervisor.stop()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 2 * busy()
     exits = [message for message in caplog.messages if "exited" in message]
     assert exits == [f"web exited, pid {pids['web']}, code -15", f"daemon exited, pid {pids['daemon']}, code -15"]
 
@@ -111,7 +111,7 @@ def test_what_ignores_sigterm_is_killed_when_grace_is_over(
     pids = list(supervisor.pids().values())
     started = time.monotonic()
     supervisor.stop(grace_seconds=1.0)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 3 * busy()
     assert all(is_gone(pid) for pid in pids)
     assert supervisor.pids() == {}
     assert supervisor.check() is None  # nothing that was stopped is restarted
@@ -151,7 +151,7 @@ def supervising_process(
 def test_a_signal_stops_all_and_ends_the_supervisor_well(tmp_path: Path, number: signal.Signals) -> None:
     with supervising_process(tmp_path, one=OBEDIENT, other=OBEDIENT) as (parent, children):
         parent.send_signal(number)
-        assert parent.wait(3) == 0
+        assert parent.wait(3 * busy()) == 0
         assert [is_gone(child.pid) for child in children] == [True, True]
 
 
@@ -160,7 +160,7 @@ def test_even_a_stubborn_child_is_stopped_within_ten_seconds(
 ) -> None:
     parent, children = supervising
     parent.send_signal(signal.SIGTERM)
-    assert parent.wait(10) == 0
+    assert parent.wait(10 * busy()) == 0
     assert [is_gone(child.pid) for child in children] == [True, True]
 
 

@@ -112,12 +112,12 @@ def test_thousands_of_tenants_that_have_nothing_due_cost_nothing() -> None:
     """Knowing them is once; a count and a tick touch those that are asked about."""
     many = [TenantLimit(os.urandom(16), 1, 200, 1000, 10_000) for _ in range(5000)]
     made = limits(*many)
-    began = time.perf_counter()
+    began = time.process_time()
     for n in range(100):
         made.count({}, {}, now=n / 10, share=1.0)
         for place in range(16):
             made.most(many[n].tenant_id.hex(), place, 16)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_a_limited_tenant_stays_in_the_hot_tier_and_another_goes(tier: HotTier) -> None:
