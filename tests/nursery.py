@@ -41,6 +41,7 @@ class Born(subprocess.Popen[bytes]):
 
     def __init__(self, nursery: "Nursery", pid: int) -> None:
         self._nursery = nursery
+        self.args: Sequence[str] = ()
         self.pid = pid
         self.returncode: int | None = None
         self.stdin = self.stdout = self.stderr = None
@@ -80,6 +81,7 @@ class Nursery:
         environment: all of it. death_signal: by which it dies with this process.
         """
         order = {"argv": argv, "environment": dict(environment), "log": str(log), "signal": death_signal}
+        log.touch()  # whoever looks into it need not wait for the child
         assert self._process.stdin is not None
         with self._lock:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")

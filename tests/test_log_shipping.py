@@ -4,9 +4,8 @@ import asyncio
 import gzip
 import json
 import os
+import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.sql import day_suffix
 from tests.log_tools import batch
+from tests.nursery import nursery
 from tests.stack import Ledger, quick_config
 from tests.waiting import eventually
 
@@ -215,7 +215,7 @@ POINTS = ("logshipper.taken", "logshipper.saved", "logshipper.noted", "logshippe
     + [pytest.param("kafka", point, marks=pytest.mark.drill) for point in POINTS],
     indirect=["place"],
 )
-def test_a_shipper_killed_anywhere_leaves_neither_gap_nor_repeat(place: Place, point: str) -> None:
+def test_a_shipper_killed_anywhere_leaves_neither_gap_nor_repeat(place: Place, point: str, tmp_path: Path) -> None:
     one = running(place.ledger)
     place.offer(*(batch(one, n, n + 99, text="x" * 500) for n in range(1, 4000, 100)))
     environment = {
@@ -231,9 +231,10 @@ def test_a_shipper_killed_anywhere_leaves_neither_gap_nor_repeat(place: Place, p
         "LOG_DIRECTORY": str(place.folder),
         "CHRONOWEB_FAULT": point,
     }
-    manage = [sys.executable, str(settings.BASE_DIR / "manage.py"), "logshipper"]
-    killed = subprocess.run(manage, env=environment, capture_output=True, timeout=60, check=False)
-    assert killed.returncode == -9, killed.stderr.decode()[-2000:]
+    log = tmp_path / "logshipper.log"
+    manage = [str(settings.BASE_DIR / "manage.py"), "logshipper"]
+    killed = nursery().start(manage, environment=environment, log=log, death_signal=signal.SIGKILL)
+    assert killed.wait(60) == -signal.SIGKILL, log.read_text()[-2000:]
     shipper = place.shipper()
     place.offer(batch(one, 4001, 4010, ended=True))
     place.ship(shipper, 4010, one)
