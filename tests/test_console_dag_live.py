@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
@@ -16,7 +16,7 @@ from django.test import Client
 
 from apps.console import door, sockets
 from apps.console import hub as hubs
-from apps.console.dags import run_state
+from apps.console.dags import nodes, run_state
 from apps.console.dags.run_state import RunSource
 from apps.console.dags.runs_live import RunsSource
 from apps.console.executions.live import ExecutionsSource
@@ -162,6 +162,34 @@ async def test_each_write_of_a_node_grows_its_revision() -> None:
         assert all(after[node] >= before[node] for node in before)
         assert after != before
     assert seen[-1]["extract"] > seen[0]["extract"]
+
+
+async def test_a_run_that_is_told_of_is_read_where_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand nodes each end changes a few; what holds of the run as a whole changes them all."""
+    dags, _, run = await prepare()
+    asked: list[Collection[int] | None] = []
+    plain = nodes.read
+
+    def noted(*given: Any, positions: Collection[int] | None = None, **more: Any) -> Any:
+        asked.append(positions)
+        return plain(*given, positions=positions, **more)
+
+    monkeypatch.setattr(nodes, "read", noted)
+    source = RunSource(dags.who, run)
+
+    def told(act: Callable[[], Any]) -> tuple[Collection[int] | None, set[str]]:
+        """Which nodes were read, and the states of those that have changed."""
+        act()
+        update = source.update({run}, looking=False)
+        assert update is not None
+        return asked[-1], {update.views[node].state for node in update.changed}
+
+    await in_thread(source.update)(set(), looking=True)
+    some, states = await in_thread(told)(lambda: dags.end(run, extract={"shops": [1], "type": "invoice"}))
+    assert some is not None
+    assert 1 < len(some) < len(SALES)
+    assert {"succeeded", "skipped", "scheduled"} <= states
+    assert await in_thread(told)(lambda: operations.pause_run(principal=dags.who, run_id=run)) == (None, set())
 
 
 async def test_what_the_feed_does_not_tell_is_found_all_the_same() -> None:

@@ -67,8 +67,10 @@ def read_index(principal: Principal, *, now: datetime, upcoming: int = UPCOMING,
 
 def nearest(principal: Principal, *, now: datetime, upcoming: int, newest: int) -> list[Execution]:
     """What is due next, above the newest of what is or was due: latest first, two queries."""
-    ahead = _shown(_ahead(principal, now))[:upcoming]
-    return [*reversed(ahead), *_shown(_past(principal, now))[:newest]]
+    ahead, past = (
+        _shown(rows).select_related("task_version") for rows in (_ahead(principal, now), _past(principal, now))
+    )
+    return [*reversed(ahead[:upcoming]), *past[:newest]]
 
 
 def _past(principal: Principal, end: datetime, *, before: UUID | None = None) -> QuerySet[Execution]:
@@ -88,8 +90,8 @@ def _edge(now: datetime) -> UUID:
 
 
 def _shown(rows: QuerySet[Execution]) -> QuerySet[Execution]:
-    """With what rows of a table show."""
-    return rows.select_related("task_version").defer("payload", "result")
+    """Without what no row of a table shows."""
+    return rows.defer("payload", "result")
 
 
 def count_dead_letters(principal: Principal) -> int:
@@ -99,14 +101,16 @@ def count_dead_letters(principal: Principal) -> int:
 
 
 def read(principal: Principal, identities: list[UUID]) -> list[Execution]:
-    """The executions of these ids that are the principal's, latest first, in one query."""
+    """The executions of these ids that are the principal's, latest first, in two queries: hundreds of them have few
+    task versions, with long definitions.
+    """
     instants = [at for identity in identities if (at := ids.scheduled_at(identity))]
     if not instants:
         return []
     rows = scoped(Execution.objects.all(), principal).filter(
         id__in=identities, scheduled_at__gte=min(instants), scheduled_at__lte=max(instants)
     )
-    return list(_shown(rows).order_by("-id"))
+    return list(_shown(rows).prefetch_related("task_version").order_by("-id"))
 
 
 def _entries(rows: QuerySet[Execution], most: int) -> list[Entry]:

@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from apps.console.dags import head, nodes
 from apps.console.dags.nodes import NodeView
 from apps.executions.dags import selectors
-from apps.executions.dags.models import DagRun, TaskDependency
+from apps.executions.dags.models import DagRun, RunNode, TaskDependency
 from apps.executions.dags.rows import NO_ITEM
 from apps.executions.dags.states import EdgeOutcome, RunStatus
 from apps.tenants.principal import Principal
@@ -88,8 +88,8 @@ class RunSource:
             run = selectors.run(self.principal, self.run_id)
         except NotFound:
             return None
-        whole = looking or self._run is None or self.run_id in changed
-        positions = None if whole else {self._node_of[one] for one in changed if one in self._node_of}
+        whole = looking or self._run is None or _standing(run) != _standing(self._run)
+        positions = None if whole else self._stale(run, changed)
         moved = self._read(run, positions)
         shown = head.read(self.principal, run, self._views.values())
         html = render_to_string(
@@ -100,6 +100,15 @@ class RunSource:
         if not moved and told is None:
             return None
         return RunUpdate(frozenset(moved), dict(self._views), dict(self._outcomes), told, run.version)
+
+    def _stale(self, run: DagRun, changed: set[UUID]) -> set[int]:
+        """Nodes to be read anew: a run is told of at each node's end, of which a few others change."""
+        stale = {self._node_of[one] for one in changed if one in self._node_of}
+        if self.run_id in changed:
+            rows = RunNode.objects.filter(run_id=run.id, scheduled_at=run.scheduled_at)
+            known = {node: view.version[0] for node, view in self._views.items()}
+            stale |= {node for node, revision in rows.values_list("node", "revision") if known.get(node) != revision}
+        return stale
 
     def _read(self, run: DagRun, positions: Collection[int] | None) -> list[int]:
         """Read nodes, and where they changed the edges into them; returns which changed."""
@@ -114,6 +123,11 @@ class RunSource:
         elif moved:
             self._outcomes |= _outcomes(run, moved)
         return moved
+
+
+def _standing(run: DagRun) -> tuple[Any, ...]:
+    """What lines of nodes say of their run."""
+    return run.status, run.ending, run.paused_at, run.queued_since
 
 
 def _outcomes(run: DagRun, children: Collection[int] | None = None) -> dict[Edge, str]:

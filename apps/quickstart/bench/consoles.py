@@ -69,7 +69,8 @@ POSTGRES_SETTINGS = {
 
 @dataclass(frozen=True)
 class Step:
-    """What was measured with so many sockets. Statements and frames a second; lateness in ms; CPU in % of one core.
+    """What was measured with so many sockets. Statements and frames a second; lateness in ms; CPU in % of one core,
+    and the database's time for the web's statements likewise.
 
     What it took to open the sockets includes what is shown meanwhile.
     """
@@ -78,6 +79,7 @@ class Step:
     seconds: float
     statements: float
     statements_of_web: float
+    database_percent_of_web: float
     frames: float
     kilobytes: float
     executions: float
@@ -200,6 +202,7 @@ def _step(
         seconds=took,
         statements=(after[0] - before[0]) / took,
         statements_of_web=(after[1] - before[1]) / took,
+        database_percent_of_web=100 * (after[2] - before[2]) / took,
         frames=heard["frames"] / took,
         kilobytes=heard["octets"] / took / 1024,
         executions=row[0] / took,
@@ -223,16 +226,16 @@ FROM (SELECT (extract(epoch FROM started_at - due_at) * 1000)::float8 AS late FR
 """
 
 
-def _statements(bench: scenarios.Bench) -> tuple[int, int]:
-    """Ever run: all, and those of the web process."""
+def _statements(bench: scenarios.Bench) -> tuple[int, int, float]:
+    """Ever run: all, those of the web process, and the seconds that the latter took."""
     row = bench.connection.execute(
-        "SELECT coalesce(sum(calls), 0)::bigint,"
-        " coalesce(sum(calls) FILTER (WHERE userid = (SELECT oid FROM pg_roles WHERE rolname = %s)), 0)::bigint"
-        " FROM pg_stat_statements",
+        "SELECT coalesce(sum(calls), 0)::bigint, coalesce(sum(calls) FILTER (WHERE of_web), 0)::bigint,"
+        " coalesce(sum(total_exec_time) FILTER (WHERE of_web), 0) / 1000"
+        " FROM (SELECT *, userid = (SELECT oid FROM pg_roles WHERE rolname = %s) AS of_web FROM pg_stat_statements) s",
         (_ROLE,),
     ).fetchone()
     assert row is not None
-    return row[0], row[1]
+    return row[0], row[1], row[2]
 
 
 def _cpu(bench: scenarios.Bench) -> float:
@@ -327,6 +330,7 @@ def _enqueue(bench: scenarios.Bench, tenancies: list[Tenancy], *, rate: int, sec
 def _line(step: Step) -> str:
     return (
         f"{step.sockets:>5} sockets  {step.statements:>7.1f} statements/s, of the web {step.statements_of_web:>6.1f}"
+        f" ({step.database_percent_of_web:.0f} %)"
         f"  {step.executions:>5.0f} executions/s p50 {step.lateness_p50_ms:>5.1f} p99 {step.lateness_p99_ms:>6.1f} ms"
         f"  web {step.web_cpu_percent:>4.0f} % {step.web_megabytes:>4} MB"
         f"  {step.frames:>6.0f} frames/s {step.kilobytes:>7,.0f} kB/s"
