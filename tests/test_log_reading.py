@@ -20,7 +20,7 @@ from django.test import AsyncClient, override_settings
 from apps.definitions.models import Task
 from apps.executions.models import Attempt, Execution
 from apps.executions.states import Outcome, Status
-from apps.logs import live
+from apps.logs import live, reading
 from apps.logs.daemon import LogShipper
 from apps.logs.models import LogChunk
 from apps.logs.records import BEGINNING, Batch, Position
@@ -347,7 +347,17 @@ async def test_an_attempt_without_lines_ends_too_and_so_does_one_whose_worker_wa
 
 
 async def test_silence_is_broken_by_comments(abook: Logbook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.2)
+    """And in silence the database is asked ever more rarely."""
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 1.0)
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(live, "FOLLOW_SECONDS", 0.02)
+    looks, plain = [], reading.standing
+
+    def looked(*given: Any, **named: Any) -> reading.Standing:
+        looks.append(1)
+        return plain(*given, **named)
+
+    monkeypatch.setattr(reading, "standing", looked)
     stream = await in_thread(abook.stream)()
     events = stream.events()
     try:
@@ -357,6 +367,7 @@ async def test_silence_is_broken_by_comments(abook: Logbook, monkeypatch: pytest
                     break
     finally:
         await events.aclose()
+    assert 2 <= len(looks) <= 6
 
 
 @pytest.mark.parametrize("ends", ["key", "membership"])

@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 FOLLOW_SECONDS = 0.5
 LOOK_SECONDS = 1.0
+CALM_LOOK_SECONDS = 4.0
+"""While an attempt runs and shows nothing for long; its end comes by the transport, unless its worker was lost."""
 RECHECK_SECONDS = 30.0
 """So long whoever may not read the log any more is still shown what comes."""
 HEARTBEAT_SECONDS = 10.0
@@ -88,6 +90,7 @@ class Stream:
         """Tokens whose end was said."""
         self._seen: set[int] = {after.token}
         self._looked_at = float("-inf")
+        self._look_seconds = LOOK_SECONDS
         self._may_look = may_look
         self._asked_at = clock.monotonic()
         self._sent_at = clock.monotonic()
@@ -128,9 +131,13 @@ class Stream:
                 self._asked_at = now
                 if not await in_thread(self._may_look):
                     return
-            if not waiting and now - self._looked_at >= LOOK_SECONDS:
+            if waiting:
+                self._look_seconds = LOOK_SECONDS
+            elif now - self._looked_at >= self._look_seconds:
                 self._looked_at = now
                 standing = await in_thread(self._standing)
+                calm = not standing.over and self.after.token not in self._ended
+                self._look_seconds = min(2 * self._look_seconds, CALM_LOOK_SECONDS) if calm else LOOK_SECONDS
                 async for data in self._kept():  # what came and was shipped between two looks
                     yield data
                 if self._is_over(standing):
