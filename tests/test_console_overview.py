@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.console import fragments
 from apps.console.fragments import PiecesSource
 from apps.console.overview.charts import BARS_HEIGHT, bars, sparkline
 from apps.console.overview.page import OverviewPage, figures
@@ -273,6 +275,22 @@ def test_what_the_page_counts_itself_is_not_sent_again(ledger: Ledger, who: Prin
     assert second is not None
     assert (second.version, set(second.pieces)) == (2, {"rows"})
     assert set(source.everything().pieces) == set(first.pieces)
+
+
+def test_what_takes_long_to_read_is_read_less_often(who: Principal, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, time = OverviewPage(who), SimpleNamespace(now=0.0)
+    monkeypatch.setattr(fragments, "time", SimpleNamespace(monotonic=lambda: time.now))
+    reads: list[float] = []
+
+    def reading(now: datetime) -> dict[str, Any]:
+        reads.append(time.now)
+        time.now += 0.04
+        return {"rows": []}
+
+    for _ in range(60):
+        page.piece("rows", 1.0, reading)
+        time.now += 0.1
+    assert reads == [0.0, pytest.approx(4.1, abs=0.2)], "a hundredth of the time"
 
 
 def test_first_steps_are_ticked_off_and_put_away_for_good(tenant: Tenant, ledger: Ledger) -> None:

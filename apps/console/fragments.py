@@ -25,6 +25,10 @@ Pieces = dict[str, str]
 _COUNTED = re.compile(r'(?: title="[^"]*")?( data-(?:until|since)="[^"]*"[^>]*>)[^<]*')
 """What the page counts on or down by itself: no change that it has to be told of."""
 
+_PIECE_SHARE = 100
+"""Figures that cost the database more are asked for less often: at most a hundredth of the time is spent on a piece."""
+_MOST_STRETCHED_SECONDS = 10.0
+
 
 class Page(Protocol):
     """One page of one tenant, as its pieces. Asked in one thread."""
@@ -51,14 +55,18 @@ class PacedPage:
         self._principal = principal
         self._clock = clock
         self._kept: dict[str, tuple[float, str]] = {}
+        """Until when, and the HTML."""
 
     def piece(self, name: str, seconds: float, read: Callable[[datetime], dict[str, Any]]) -> str:
-        """Read again when what is kept is older than `seconds`."""
-        at, html = self._kept.get(name, (float("-inf"), ""))
-        if time.monotonic() - at >= seconds:
+        """Read again when what is kept is older than `seconds`; what took long to read is kept longer. 0: each time."""
+        until, html = self._kept.get(name, (float("-inf"), ""))
+        began = time.monotonic()
+        if began >= until:
             context = {"tenant_slug": self._principal.tenant_slug, "may": may_act(self._principal)}
             html = render_to_string(f"{self.templates}/_{name}.html", context | read(self._clock.now())).strip()
-            self._kept[name] = (time.monotonic(), html)
+            now = time.monotonic()
+            keep = max(seconds, min(_MOST_STRETCHED_SECONDS, _PIECE_SHARE * (now - began))) if seconds else 0.0
+            self._kept[name] = (now + keep, html)
         return html
 
 
