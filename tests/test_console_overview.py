@@ -13,19 +13,21 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.console import fragments
 from apps.console.fragments import PiecesSource
+from apps.console.overview import verdict
 from apps.console.overview.charts import BARS_HEIGHT, bars, sparkline
 from apps.console.overview.page import OverviewPage, figures
 from apps.console.templatetags.figures import short
 from apps.definitions import load
 from apps.definitions.models import Task
 from apps.executions import overview
-from apps.executions.models import Execution, Worker
+from apps.executions.models import CircuitBreaker, Execution, Worker
+from apps.executions.overview import Pulse, Span
 from apps.executions.states import ExecutionClass, Status
 from apps.tenants.audit import record
 from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SystemClock
-from tests.console_dags import make_member
+from tests.console_dags import Dags, make_member
 from tests.console_ledger import HOSTILE, Ledger, make_tenant, now
 from tests.console_letters import letters
 
@@ -201,6 +203,20 @@ def test_an_empty_tenant_is_taught_the_first_step(tenant: Tenant) -> None:
     assert "manage.py worker" in html
 
 
+def test_whether_all_is_well_is_said_and_which_circuit_keeps_work_back(ledger: Ledger, tenant: Tenant) -> None:
+    assert "No worker is live" in see(tenant)
+    spans = [Span()] * 20 + [Span(5, 4800.0), Span(3, 8.0), Span(4, 9.0), Span()]
+    waiting = dict.fromkeys(ExecutionClass, 0)
+    pulse = Pulse(12, 60, False, 12, 8, (8.0, 4800.0, 4800.0), 1.0, waiting, spans)
+    assert verdict.tardy(pulse) == "4 of 12 began over 1 s late, none of the latest 7"
+    until = now() + timedelta(minutes=5)
+    CircuitBreaker.objects.create(tenant=tenant, key="webhook:a:1", quarantine_until=until, changed_at=now())
+    who = Dags(tenant).who
+    found = verdict.of(who, pulse, workers=2, now=now())
+    assert found.text == "Well: the latest 7 that were due all began within a second."
+    assert '<bdi class="mono">webhook:a:1</bdi></a> kept failing' in see(tenant)
+
+
 def test_names_are_text(ledger: Ledger, tenant: Tenant) -> None:
     letters(ledger, 2, task=HOSTILE, kind=HOSTILE, error={"type": HOSTILE, "message": HOSTILE})
     html = see(tenant)
@@ -224,7 +240,7 @@ def test_it_costs_the_same_however_much_there_is(ledger: Ledger, tenant: Tenant)
         ledger.add(Status.COMPLETED, task=f"t{n}")
         letters(ledger, 1, task=f"l{n}", kind=f"k{n}")
     Task.objects.filter(tenant=tenant).update(next_fire_at=now())
-    assert cost() <= few <= 18, "three of them for the first steps, which are soon put away"
+    assert cost() <= few <= 19, "three of them for the first steps, which are soon put away"
 
 
 def test_who_is_no_member_sees_nothing(tenant: Tenant) -> None:

@@ -25,6 +25,7 @@ function tell() {
   for (const id of ids) chosen.add(id);
   words.textContent = ids.length ? `${ids.length} chosen` : none;
   bar.classList.toggle("chosen", ids.length > 0);
+  bar.hidden = !ids.length && "open" in bar.dataset; // all there are is no choice that somebody made
   bar.querySelector("[data-unpick]").hidden = !ids.length;
   const all = document.querySelector("[data-pick-all]");
   const boxes = document.querySelectorAll("[data-pick]").length;

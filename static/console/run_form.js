@@ -26,7 +26,7 @@ export function runForm() {
     if (key) key.value = freshKey();
     dialog.showModal();
   };
-  for (const button of document.querySelectorAll("[data-run-now]")) button.addEventListener("click", open);
+  document.addEventListener("click", (event) => event.target.closest("[data-run-now]") && open());
   dialog.querySelector("[data-run-close]").addEventListener("click", () => dialog.close());
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -17,6 +17,7 @@ function aim() {
   const found = bulk.dataset.target === "?" ? "" : " found";
   bulk.querySelector("[data-bulk-words]").textContent = picked.length ? `${many} chosen` : `${many}${found}`;
   bulk.classList.toggle("chosen", picked.length > 0);
+  bulk.hidden = !picked.length && !found; // all there are is no choice that somebody made
   for (const button of bulk.querySelectorAll("[data-act]")) {
     button.dataset.base ??= button.dataset.act;
     button.dataset.ask ??= button.dataset.title;

@@ -97,7 +97,7 @@ def test_what_overlaps_is_skipped_with_a_reason_each_time(rig: Rig) -> None:
     assert rig.counted(identities) == {Status.COMPLETED: 1, Status.SKIPPED: 3}
     for identity in identities:
         if rig.ledger.status(identity) is Status.SKIPPED:
-            assert "still runs" in rig.ledger.events(identity)[-1]["reason"]
+            assert "has not ended" in rig.ledger.events(identity)[-1]["reason"]
 
 
 def test_never_two_at_once_through_pause_resume_and_run_now(rig: Rig) -> None:

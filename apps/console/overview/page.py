@@ -9,6 +9,7 @@ from apps.console.dags import strips
 from apps.console.fragments import PacedPage, Pieces
 from apps.console.letters.filters import Chosen
 from apps.console.letters.page import lines
+from apps.console.overview import verdict
 from apps.console.overview.charts import bars, sparkline
 from apps.console.rows import label, present_all
 from apps.console.summary import ORDER, Part
@@ -36,6 +37,7 @@ class Figures:
 
     share: str
     late: str
+    tardy: str
     of: str
     late_line: list[str]
     rate: str
@@ -70,7 +72,9 @@ class OverviewPage(PacedPage):
         }
 
     def _now(self, now: datetime) -> dict[str, Any]:
-        return {"figures": figures(self._principal, overview.pulse(self._principal, now=now))}
+        pulse = overview.pulse(self._principal, now=now)
+        shown = figures(self._principal, pulse)
+        return {"figures": shown, "verdict": verdict.of(self._principal, pulse, workers=shown.workers, now=now)}
 
     def _hour(self, now: datetime) -> dict[str, Any]:
         load = next_hour(self._principal, now=now)
@@ -138,6 +142,7 @@ def figures(principal: Principal, pulse: Pulse) -> Figures:
     return Figures(
         share=_share(pulse.share_on_time),
         late=" · ".join(f"p{n} {_ms(ms)}" for n, ms in zip((50, 95, 99), pulse.late or (), strict=False)),
+        tardy=verdict.tardy(pulse),
         of="last hour" if not pulse.full else f"of the last {pulse.sampled:,}, due since {_ms(pulse.span * 1000)}",
         late_line=sparkline([span.late for span in pulse.spans]),
         rate=rate,

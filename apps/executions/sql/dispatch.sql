@@ -195,7 +195,7 @@ WITH g AS MATERIALIZED (
     SELECT scheduled_at, id, tenant_id, {PRELOADED}, status, token, 'dispatcher',
         CASE WHEN status = {CANCELLED} THEN 'the task was deleted'
              WHEN status = {DEAD_LETTER} THEN 'queue timeout: it waited longer than queue_seconds'
-             WHEN rival THEN 'overlap: an earlier execution of the task still runs'
+             WHEN rival THEN 'overlap: an earlier execution of the task has not ended'
              ELSE format('concurrency: %%s of %%s running for %%s', places, places,
                 regexp_replace(concurrency_key, '^key:[^:]*:', '')) END
     FROM u WHERE status IN ({SKIPPED}, {CANCELLED}, {DEAD_LETTER})
