@@ -25,11 +25,13 @@ class Task(models.Model):
     schedule = models.JSONField(help_text="type, expression, timezone, … as the API shows it")
     strict_timing = models.BooleanField(default=False, help_text="no jitter")
     overlap_policy = models.CharField(max_length=16, choices=[(p, p) for p in OVERLAP_POLICIES], default="skip")
-    catchup_seconds = models.IntegerField(default=3600)
+    catchup_seconds = models.IntegerField(
+        "catchup, s", default=3600, help_text="misfires that are younger still run when the scheduler is back"
+    )
     concurrency = models.JSONField(null=True, blank=True, help_text="key, limit, when_full; null: no limit")
     handler = models.JSONField()
     parameters = models.JSONField(default=dict, blank=True)
-    timeout_seconds = models.IntegerField(default=300)
+    timeout_seconds = models.IntegerField("timeout, s", default=300, help_text="of an attempt")
     timeouts = models.JSONField(
         default=dict, blank=True, help_text="queue_seconds, total_seconds, heartbeat_seconds; absent: none"
     )
@@ -49,8 +51,10 @@ class Task(models.Model):
     route_id = models.IntegerField(default=0, db_default=0, help_text="the ledger's number of those labels; 0: none")
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
-    jitter_ms = models.IntegerField(default=0, help_text="run_at − scheduled_at of its occurrences")
-    tzdata = models.CharField(max_length=16, default="", blank=True, help_text="the time zone rules it is planned by")
+    jitter_ms = models.IntegerField("jitter, ms", default=0, help_text="run_at − scheduled_at of its occurrences")
+    tzdata = models.CharField(
+        "time zone rules", max_length=16, default="", blank=True, help_text="the time zone rules it is planned by"
+    )
     next_fire_at = models.DateTimeField(
         null=True, blank=True, help_text="the first occurrence that is not an execution yet"
     )
@@ -97,7 +101,9 @@ class Dag(models.Model):
     tags = ArrayField(models.CharField(max_length=63), default=list, blank=True)
     schedule = models.JSONField(help_text="type, expression, timezone, … as the API shows it")
     strict_timing = models.BooleanField(default=False, help_text="no jitter")
-    catchup_seconds = models.IntegerField(default=3600)
+    catchup_seconds = models.IntegerField(
+        "catchup, s", default=3600, help_text="misfires that are younger still run when the scheduler is back"
+    )
     overlap_policy = models.CharField(max_length=16, choices=[(p, p) for p in OVERLAP_POLICIES], default="skip")
     max_active_runs = models.IntegerField(null=True, blank=True, help_text="empty: no limit but the overlap policy's")
     run_timeout_seconds = models.IntegerField(null=True, blank=True)
@@ -114,8 +120,10 @@ class Dag(models.Model):
     edge_count = models.IntegerField(default=0)
     version = models.IntegerField(default=1, help_text="number of the version in force")
     version_id = models.BigIntegerField(help_text="id of that version in the ledger")
-    jitter_ms = models.IntegerField(default=0, help_text="run_at − nominal_at of its scheduled runs")
-    tzdata = models.CharField(max_length=16, default="", blank=True, help_text="the time zone rules it is planned by")
+    jitter_ms = models.IntegerField("jitter, ms", default=0, help_text="run_at − nominal_at of its scheduled runs")
+    tzdata = models.CharField(
+        "time zone rules", max_length=16, default="", blank=True, help_text="the time zone rules it is planned by"
+    )
     next_fire_at = models.DateTimeField(null=True, blank=True, help_text="the first occurrence that is not a run yet")
     waiting_since = models.DateTimeField(
         null=True, blank=True, help_text="since when that occurrence waits for earlier runs to end"
@@ -128,6 +136,7 @@ class Dag(models.Model):
 
     class Meta:
         db_table = "dags"
+        verbose_name = "DAG"
         ordering = ["name"]
         constraints = [
             models.UniqueConstraint(

@@ -50,29 +50,52 @@ class Tenant(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     slug = models.SlugField(max_length=63, unique=True, help_text="its name in URLs and logs")
-    name = models.CharField(max_length=200)
-    tier = models.CharField(max_length=16, choices=Tier.choices, default=Tier.STANDARD)
-    home_region = models.CharField(max_length=63, default="default")
+    name = models.CharField(max_length=200, help_text="as people know it")
+    tier = models.CharField(
+        max_length=16,
+        choices=Tier.choices,
+        default=Tier.STANDARD,
+        help_text="SYSTEM: the platform's own, without quotas, whose owners see the whole scheduler",
+    )
+    home_region = models.CharField(
+        max_length=63, default="default", help_text="where it is served; servers of other regions say so"
+    )
     weight = models.PositiveSmallIntegerField(
         default=1, help_text="its share among tenants that have work due: 2 gets twice the turns of 1"
     )
     max_concurrent_workers = models.PositiveIntegerField(
-        null=True, blank=True, default=200, help_text="executions dispatched at once; empty: no limit"
+        "executions at once",
+        null=True,
+        blank=True,
+        default=200,
+        help_text="executions dispatched at once; empty: no limit",
     )
     rate_limit_rps = models.PositiveIntegerField(
-        null=True, blank=True, default=1000, help_text="dispatches a second; empty: no limit"
+        "dispatches a second", null=True, blank=True, default=1000, help_text="dispatches a second; empty: no limit"
     )
     api_requests_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, default=1000, help_text="requests to the REST API; empty: no limit"
+        "API requests a minute",
+        null=True,
+        blank=True,
+        default=1000,
+        help_text="requests to the REST API; empty: no limit",
     )
     executions_per_hour = models.PositiveIntegerField(
-        null=True, blank=True, default=10_000, help_text="executions dispatched in an hour; empty: no limit"
+        "executions an hour",
+        null=True,
+        blank=True,
+        default=10_000,
+        help_text="executions dispatched in an hour; empty: no limit",
     )
     compute_minutes_per_month = models.PositiveIntegerField(
-        null=True, blank=True, default=50_000, help_text="run time of all attempts in a month; empty: no limit"
+        "compute minutes a month",
+        null=True,
+        blank=True,
+        default=50_000,
+        help_text="run time of all attempts in a month; empty: no limit",
     )
     log_storage_gb = models.PositiveIntegerField(
-        null=True, blank=True, default=100, help_text="logs kept, in GB; empty: no limit"
+        "log storage, GB", null=True, blank=True, default=100, help_text="logs kept, in GB; empty: no limit"
     )
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(
@@ -115,11 +138,17 @@ class Membership(models.Model):
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
-    role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    role = models.CharField(
+        max_length=16,
+        choices=Role.choices,
+        default=Role.VIEWER,
+        help_text="a viewer reads, an operator also acts, an owner also gives access",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         db_table = "memberships"
+        verbose_name = "member"
         constraints = [
             models.UniqueConstraint(fields=["tenant", "user"], name="memberships_one_role_each"),
             models.CheckConstraint(condition=Q(role__in=Role.values), name="memberships_role_is_known"),
@@ -134,10 +163,15 @@ class ApiKey(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
-    name = models.CharField(max_length=100)
+    name = models.CharField(max_length=100, help_text="what it is for")
     prefix = models.CharField(max_length=16, help_text="the first characters of the key")
     key_hash = models.CharField(max_length=64, unique=True, editable=False, help_text="SHA-256, hexadecimal")
-    role = models.CharField(max_length=16, choices=Role.choices, default=Role.OPERATOR)
+    role = models.CharField(
+        max_length=16,
+        choices=Role.choices,
+        default=Role.OPERATOR,
+        help_text="a viewer reads, an operator also acts, an owner also gives access",
+    )
     scopes = models.JSONField(
         default=list, blank=True, help_text='the parts of the API that it may use, such as ["tasks"]; empty: all'
     )
@@ -151,6 +185,7 @@ class ApiKey(models.Model):
 
     class Meta:
         db_table = "api_keys"
+        verbose_name = "API key"
         ordering = ["-created_at"]
         constraints = [
             models.CheckConstraint(condition=Q(role__in=Role.values), name="api_keys_role_is_known"),
@@ -181,6 +216,7 @@ class SignIn(models.Model):
 
     class Meta:
         db_table = "sign_ins"
+        verbose_name = "sign-in"
 
     def __str__(self) -> str:
         return f"{self.user} in {self.tenant}"
@@ -235,7 +271,7 @@ class NotificationChannel(models.Model):
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="channels")
     kind = models.CharField(max_length=16, choices=[(kind, kind) for kind in KINDS])
     name = models.CharField(max_length=63)
-    config = models.JSONField(default=dict, blank=True, help_text="what may be shown")
+    config = models.JSONField("settings", default=dict, blank=True, help_text="what may be shown")
     sealed = models.TextField(default="", blank=True, editable=False, help_text="encrypted for this tenant and channel")
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.CharField(max_length=200)
@@ -244,6 +280,7 @@ class NotificationChannel(models.Model):
 
     class Meta:
         db_table = "notification_channels"
+        verbose_name = "channel"
         ordering = ["kind", "name"]
         constraints = [
             models.UniqueConstraint(fields=["tenant", "kind", "name"], name="notification_channels_one_of_a_name"),
@@ -265,8 +302,8 @@ class AuditEntry(models.Model):
     at = models.DateTimeField(auto_now_add=True)
     actor = models.CharField(max_length=200)
     action = models.CharField(max_length=63)
-    target_type = models.CharField(max_length=63)
-    target_id = models.CharField(max_length=63)
+    target_type = models.CharField("of what", max_length=63)
+    target_id = models.CharField("its id", max_length=63)
     detail = models.JSONField(default=dict)
     via = models.CharField(
         max_length=16, default="", db_default="", help_text="console, api or admin; empty: a daemon, or a command"
@@ -276,7 +313,8 @@ class AuditEntry(models.Model):
     class Meta:
         db_table = "audit_log"
         ordering = ["-id"]
-        verbose_name_plural = "audit entries"
+        verbose_name = "entry of the audit log"
+        verbose_name_plural = "audit log"
         indexes = [
             models.Index(fields=["tenant", "-id"], name="audit_log_of_tenant"),
             models.Index(fields=["tenant", "at"], name="audit_log_by_time"),

@@ -45,6 +45,8 @@ class DagRun(models.Model):
 
     class Meta:
         db_table = "dag_runs"
+        verbose_name = "run of a DAG"
+        verbose_name_plural = "runs of DAGs"
         ordering = ["-id"]
 
     def __str__(self) -> str:

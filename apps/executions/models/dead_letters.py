@@ -57,4 +57,4 @@ class Replay(models.Model):
         indexes = [models.Index(fields=["state"], name="replays_running", condition=Q(state=ReplayState.RUNNING))]
 
     def __str__(self) -> str:
-        return f"replay {self.id} of {self.tenant_id}"
+        return f"replay of {self.created_at:%Y-%m-%d %H:%M:%S} UTC"

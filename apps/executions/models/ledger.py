@@ -51,24 +51,26 @@ class Execution(models.Model):
     max_attempts = models.IntegerField()
     status = models.SmallIntegerField(default=Status.SCHEDULED.value, choices=[(s.value, s.word) for s in Status])
     hold = models.SmallIntegerField(default=Hold.NONE.value, choices=[(h.value, h.word) for h in Hold])
-    class_index = models.SmallIntegerField(db_column="class")
+    class_index = models.SmallIntegerField("class", db_column="class")
     priority = models.SmallIntegerField()
     origin = models.SmallIntegerField(choices=[(o.value, o.word) for o in Origin])
     overlap = models.SmallIntegerField(choices=[(o.value, o.word) for o in Overlap])
     slot_key = models.TextField(null=True, help_text="which overlap slot it needs; NULL: none")
     concurrency_key = models.TextField(null=True, help_text="of which key it needs a place; NULL: of none")
     idempotency_key = models.TextField()
-    rerun_of = models.UUIDField(null=True)
+    rerun_of = models.UUIDField(null=True, help_text="the execution that it runs again")
     queue_seconds = models.IntegerField(
         null=True, help_text="how long after run_at it may be dispatched; NULL: for ever"
     )
     route_id = models.IntegerField(default=0, db_default=0, help_text="which labels its worker must carry; 0: none")
-    dag_run_id = models.UUIDField(null=True, help_text="the run that it is part of")
-    dag_node = models.IntegerField(null=True)
-    dag_item = models.IntegerField(null=True, help_text="its position in the list that its node maps over")
-    dag_generation = models.IntegerField(null=True, help_text="of its node, which grows when it is cleared")
+    dag_run_id = models.UUIDField("run", null=True, help_text="the run that it is part of")
+    dag_node = models.IntegerField("node", null=True, help_text="its position in the run's plan")
+    dag_item = models.IntegerField("item", null=True, help_text="its position in the list that its node maps over")
+    dag_generation = models.IntegerField(
+        "generation", null=True, help_text="of its node, which grows when it is cleared"
+    )
     traceparent = models.TextField(null=True)
-    payload = models.JSONField(null=True, help_text="parameters; NULL: the version's own")
+    payload = models.JSONField("parameters", null=True, help_text="of its own; NULL: the version's")
     result = models.JSONField(null=True)
     error = models.JSONField(null=True)
 
@@ -142,13 +144,14 @@ class Outstanding(models.Model):
     execution_id = models.UUIDField(primary_key=True)
     scheduled_at = models.DateTimeField()
     worker_id = models.BigIntegerField()
-    class_index = models.SmallIntegerField(db_column="class")
+    class_index = models.SmallIntegerField("class", db_column="class")
     tenant_id = models.UUIDField()
     token = models.BigIntegerField()
     dispatched_at = models.DateTimeField()
 
     class Meta:
         db_table = "outstanding"
+        verbose_name = verbose_name_plural = "outstanding"
 
     def __str__(self) -> str:
         return str(self.execution_id)

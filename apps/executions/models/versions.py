@@ -22,6 +22,8 @@ class TaskVersion(models.Model):
 
     class Meta:
         db_table = "task_versions"
+        verbose_name = "version of a task"
+        verbose_name_plural = "versions of tasks"
         constraints = [models.UniqueConstraint(fields=["task_id", "number"], name="task_versions_numbered")]
 
     def __str__(self) -> str:
@@ -41,6 +43,8 @@ class DagVersion(models.Model):
 
     class Meta:
         db_table = "dag_versions"
+        verbose_name = "version of a DAG"
+        verbose_name_plural = "versions of DAGs"
         constraints = [models.UniqueConstraint(fields=["dag_id", "number"], name="dag_versions_numbered")]
 
     def __str__(self) -> str:

@@ -127,6 +127,7 @@ class CircuitBreaker(models.Model):
 
     class Meta:
         db_table = "circuit_breakers"
+        verbose_name = "circuit"
         constraints = [models.UniqueConstraint(fields=["tenant", "key"], name="circuit_breakers_once")]
 
     def __str__(self) -> str:
