@@ -12,11 +12,21 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from apps.definitions import services
+from apps.definitions.admin_shown import as_json
+from apps.definitions.confidential import masked_handler
 from apps.definitions.models import Dag, Task
+from apps.executions.admin_holds import holds_of
 from apps.tenants.admin_acts import each
 from apps.tenants.admin_lists import TenantFilter, console_link
+from apps.tenants.admin_marks import moment, one_line
+from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from apps.tenants.read_only_admin import StrictAdmin
+
+_POLICIES = (
+    *("priority", "overlap_policy", "catchup_seconds", "timeout_seconds", "timeouts", "retry_policy", "concurrency"),
+    *("notifications",),
+)
 
 
 class StandingFilter(admin.SimpleListFilter):
@@ -40,6 +50,7 @@ class StandingAdmin(StrictAdmin):
 
     list_select_related = ("tenant",)
     search_fields = ("name", "description")
+    search_help_text = "a part of a name or of a description"
     actions = ("pause", "resume", "run_now")
     pause_one: Callable[[Principal, Any], Any]
     resume_one: Callable[[Principal, Any], Any]
@@ -55,7 +66,22 @@ class StandingAdmin(StrictAdmin):
     def schedule_words(self, row: Task | Dag) -> str:
         schedule = row.schedule
         what = schedule.get("expression") or schedule.get("every_seconds") or schedule.get("run_at") or ""
-        return f"{schedule['type']} {what} {schedule.get('timezone') or ''}".strip()
+        zone = schedule.get("timezone") if schedule["type"] in ("cron", "one_shot") else ""
+        return f"{schedule['type'].replace('_', ' ')} {what} {zone or ''}".strip()
+
+    @admin.display(description="name", ordering="name")
+    def called(self, row: Task | Dag) -> str:
+        return one_line(row.name)
+
+    @admin.display(description="standing")
+    def standing(self, row: Task | Dag) -> str:
+        if row.deleted_at:
+            return f"deleted at {moment(row.deleted_at)}"
+        return f"paused since {moment(row.paused_at)}" if row.paused_at else "live"
+
+    @admin.display(description="held")
+    def holds(self, row: Task | Dag) -> str:
+        return holds_of(row.pk)
 
     @admin.action(description="Pause", permissions=["standing"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -76,14 +102,26 @@ class StandingAdmin(StrictAdmin):
 
 @admin.register(Task)
 class TaskAdmin(StandingAdmin):
-    list_display = ("name", "tenant", "schedule_words", "priority", "next_fire_at", "paused_at", "version", "console")
+    list_display = ("called", "tenant", "schedule_words", "standing", "next_fire_at", "priority", "version", "console")
+    nothing = "Tasks are made in the console, over REST, from a crontab, or by `manage.py ctl`."
+    fieldsets = (
+        (None, {"fields": ("name", "description", "tags", "tenant", "standing", "paused_note", "holds", "console")}),
+        ("What runs", {"fields": ("handler_shown", "parameters", "requires", "idempotent")}),
+        ("When", {"fields": ("schedule_words", "next_fire_at", "strict_timing", "jitter_ms", "tzdata", "schedule")}),
+        ("Policies", {"fields": _POLICIES}),
+        ("Versions", {"fields": ("version", "created_at", "updated_at", "deleted_at")}),
+    )
     list_filter = (StandingFilter, "overlap_policy", TenantFilter)
-    readonly_fields = ("console",)
+    readonly_fields = ("console", "handler_shown", "holds")
     route = "task"
     pause_one = staticmethod(lambda principal, task: services.pause_task(principal=principal, task_id=task.id))
     resume_one = staticmethod(lambda principal, task: services.resume_task(principal=principal, task_id=task.id))
     run_one = staticmethod(lambda principal, task: services.trigger(principal=principal, task_id=task.id))
     change_permission = "definitions.change_task"
+
+    @admin.display(description="handler")
+    def handler_shown(self, task: Task) -> str:
+        return as_json(masked_handler(task.handler, role=Role.VIEWER))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -95,4 +133,5 @@ class TaskAdmin(StandingAdmin):
         return False
 
 
-import_module("apps.definitions.dags.admin")  # last: its classes are made from those above
+for part in ("dags.admin", "admin_versions"):  # last: their classes are made from those above
+    import_module(f"apps.definitions.{part}")

@@ -1,6 +1,5 @@
 """Admin: executions to look at, cancel and retry. Lists are bounded to some days, an id is looked up in its own day."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -9,15 +8,35 @@ from uuid import UUID
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
 
-from apps.executions import services
-from apps.executions.models import Attempt, Execution, ExecutionEvent
+from apps.executions import admin_holds, services
+from apps.executions.models import DagRun, Execution, Worker
+from apps.executions.states import ExecutionClass
 from apps.tenants.admin_acts import each
 from apps.tenants.admin_lists import TenantFilter, WhenFilter, console_link
+from apps.tenants.admin_marks import NOTHING, moment, one_line, page_link, short_id, state_mark
 from apps.tenants.read_only_admin import DailyAdmin
 
-_MOST_ROWS = 100
+_TIMES = (
+    *("scheduled_at", "run_at", "nominal_at", "created_at", "dispatched_at", "started_at", "finished_at"),
+    *("cancel_requested_at", "wake_at"),
+)
+_PROMISED = (
+    *("task_version", "payload", "origin", "priority", "task_class", "overlap", "queue_seconds"),
+    *("concurrency_key", "slot_key", "idempotency_key"),
+)
+_LEDGER = (
+    "id",
+    "task_id",
+    "token",
+    "version",
+    "route_id",
+    "rerun_of",
+    "dag_node",
+    "dag_item",
+    "dag_generation",
+    "traceparent",
+)
 
 
 def uuid_of(text: str) -> UUID | None:
@@ -41,14 +60,23 @@ class DueFilter(WhenFilter):
 @admin.register(Execution)
 class ExecutionAdmin(DailyAdmin):
     when = DueFilter
-    list_display = ("task", "tenant", "status", "hold", "scheduled_at", "attempt", "worker_id", "id", "console")
+    list_display = ("task", "state", "tenant", "due", "held", "attempts_of", "worker", "name", "console")
+    sortable_by = ()  # a sort of a day reads all of it
     list_filter = (DueFilter, "status", "hold", "origin", TenantFilter)
     actions = ("cancel", "retry")
     list_select_related = ("task_version", "tenant")
     ordering = ("-scheduled_at", "-id")
     search_fields = ("id",)
     search_help_text = "an execution's id, or a task's"
-    readonly_fields = ("console", "attempts", "events")
+    nothing = "No execution is due in this time: choose another day above, or another stretch among the filters."
+    fieldsets = (
+        (None, {"fields": ("task", "state", "held", "tenant", "run", "worker", "attempts_of", "progress", "console")}),
+        ("What happened", {"fields": ("error", "attempts", "events", "result")}),
+        ("Times, in UTC", {"fields": _TIMES}),
+        ("As it was promised", {"fields": _PROMISED}),
+        ("In the ledger", {"fields": _LEDGER}),
+    )
+    readonly_fields = ("console", "attempts", "events", "progress", "run", "task_class")
 
     def has_acts_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("executions.change_execution")
@@ -78,55 +106,57 @@ class ExecutionAdmin(DailyAdmin):
 
     @admin.display(description="task")
     def task(self, execution: Execution) -> str:
-        return execution.task_version.name
+        return one_line(execution.task_version.name)
+
+    @admin.display(description="state")
+    def state(self, execution: Execution) -> str:
+        return state_mark(execution.state.word)
+
+    @admin.display(description="due")
+    def due(self, execution: Execution) -> str:
+        return moment(execution.scheduled_at)
+
+    @admin.display(description="held")
+    def held(self, execution: Execution) -> str:
+        return execution.get_hold_display().replace("_", " ") if execution.hold else NOTHING
+
+    @admin.display(description="attempts")
+    def attempts_of(self, execution: Execution) -> str:
+        return f"{execution.attempt} of {execution.max_attempts}"
+
+    @admin.display(description="worker")
+    def worker(self, execution: Execution) -> str:
+        known = execution.worker_id
+        return NOTHING if known is None else page_link(Worker, known, f"worker-{known}")
+
+    @admin.display(description="id")
+    def name(self, execution: Execution) -> str:
+        return short_id(execution.pk)
+
+    @admin.display(description="class")
+    def task_class(self, execution: Execution) -> str:
+        return ExecutionClass(execution.class_index).word
+
+    @admin.display(description="run of a DAG")
+    def run(self, execution: Execution) -> str:
+        run = execution.dag_run_id
+        return NOTHING if run is None else page_link(DagRun, run, run)
 
     @admin.display(description="console")
     def console(self, execution: Execution) -> str:
         return console_link("execution", slug=execution.tenant.slug, identity=execution.pk)
 
-    @admin.display(description="attempts")
+    @admin.display(description="attempts that ended")
     def attempts(self, execution: Execution) -> str:
-        tried = Attempt.objects.filter(scheduled_at=execution.scheduled_at, execution_id=execution.pk)
-        rows = [
-            (a.attempt, a.get_outcome_display(), f"worker-{a.worker_id}", a.token, *_times(a), _why(a))
-            for a in tried.order_by("attempt", "token")[:_MOST_ROWS]
-        ]
-        return _table(_ATTEMPT_HEAD, rows) if rows else "none has ended"
+        return admin_holds.attempts(execution)
 
     @admin.display(description="events")
     def events(self, execution: Execution) -> str:
-        told = ExecutionEvent.objects.filter(scheduled_at=execution.scheduled_at, execution_id=execution.pk)
-        rows = [
-            (
-                f"{e.at:%Y-%m-%d %H:%M:%S}",
-                f"{e.get_source_display() or '–'} → {e.get_target_display()}",
-                e.actor,
-                e.reason,
-            )
-            for e in told.order_by("event_id")[:_MOST_ROWS]
-        ]
-        return _table(_EVENT_HEAD, rows) if rows else "nothing exceptional has happened"
+        return admin_holds.events(execution)
 
-
-_EVENT_HEAD = ("at", "from and to", "by", "why")
-_ATTEMPT_HEAD = ("attempt", "outcome", "worker", "token", "began", "ended", "error")
-
-
-def _table(head: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
-    titles = format_html_join("", '<th class="pr-4">{}</th>', ((h,) for h in head))
-    body = format_html_join("", "<tr>" + '<td class="pr-4 align-top">{}</td>' * len(head) + "</tr>", rows)
-    return format_html(
-        '<table class="w-full text-left"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', titles, body
-    )
-
-
-def _times(attempt: Attempt) -> tuple[str, str]:
-    began = attempt.started_at
-    return (f"{began:%Y-%m-%d %H:%M:%S}" if began else "–", f"{attempt.finished_at:%Y-%m-%d %H:%M:%S}")
-
-
-def _why(attempt: Attempt) -> str:
-    return f"{attempt.error.get('type')}: {attempt.error.get('message')}" if isinstance(attempt.error, dict) else ""
+    @admin.display(description="progress")
+    def progress(self, execution: Execution) -> str:
+        return admin_holds.progress(execution)
 
 
 for part in ("admin_fleet", "admin_letters", "dags.admin"):  # last: their classes are made from those above

@@ -1,7 +1,7 @@
 """Admin: tenants, memberships, API keys, and what was done."""
 
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
@@ -14,7 +14,18 @@ from apps.tenants import audit, keys
 from apps.tenants.admin_acts import actor
 from apps.tenants.admin_audited import Audited
 from apps.tenants.admin_lists import TenantFilter, WhenFilter, console_link
-from apps.tenants.models import ApiKey, AuditEntry, Membership, NotificationChannel, Role, Secret, SignIn, Tenant
+from apps.tenants.admin_marks import NOTHING, short_id
+from apps.tenants.models import (
+    LIMITS,
+    ApiKey,
+    AuditEntry,
+    Membership,
+    NotificationChannel,
+    Role,
+    Secret,
+    SignIn,
+    Tenant,
+)
 from apps.tenants.read_only_admin import DailyAdmin, ReadOnlyAdmin, StrictAdmin
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
@@ -33,12 +44,20 @@ class TenantAdmin(Audited, StrictAdmin):
     )
     list_filter = ("tier",)
     search_fields = ("slug", "name")
-    readonly_fields = ("created_at", "console")
+    search_help_text = "a part of a slug or a name"
+    readonly_fields: ClassVar[Any] = ("created_at", "console")
+    fieldsets: ClassVar[Any] = (
+        (None, {"fields": ("slug", "name", "tier", "home_region", "weight", "created_at", "console")}),
+        (
+            "Limits",
+            {"fields": LIMITS, "description": "What is over a limit waits, or is refused with 429. Empty: no limit."},
+        ),
+    )
 
     @admin.display(description="console")
     def console(self, tenant: Tenant) -> str:
         if tenant._state.adding:
-            return ""
+            return NOTHING
         shown = (("overview", "overview"), ("settings_limits", "limits and use"), ("audit", "audit log"))
         links = [console_link(route, words, slug=tenant.slug) for route, words in shown]
         return format_html("{} · {} · {}", *links)
@@ -54,6 +73,7 @@ class MembershipAdmin(Audited, StrictAdmin):
     list_filter = ("role", TenantFilter)
     list_select_related = ("user", "tenant")
     search_fields = ("user__username", "tenant__slug")
+    search_help_text = "a part of a username or a tenant's slug"
     autocomplete_fields = ("user", "tenant")
 
 
@@ -65,6 +85,7 @@ class ApiKeyAdmin(StrictAdmin):
     list_filter = ("role", TenantFilter)
     list_select_related = ("tenant",)
     search_fields = ("name", "prefix", "tenant__slug")
+    search_help_text = "a part of a name, a prefix or a tenant's slug"
     autocomplete_fields = ("tenant",)
     fields = ("tenant", "name", "role", "scopes", "expires_at")
     actions = ("revoke",)
@@ -124,6 +145,7 @@ class ApiKeyAdmin(StrictAdmin):
 class SecretAdmin(ReadOnlyAdmin):
     """Names, and where values are kept. They are written over REST, by those whose they are."""
 
+    nothing = "Owners and operators write them in the console's settings, or over REST."
     list_display = ("name", "tenant", "store", "updated_at", "updated_by")
     list_filter = ("store", TenantFilter)
     list_select_related = ("tenant",)
@@ -137,6 +159,7 @@ class SecretAdmin(ReadOnlyAdmin):
 class NotificationChannelAdmin(ReadOnlyAdmin):
     """What may be shown of them. They are written over REST, by those whose they are."""
 
+    nothing = "Owners make them in the console's settings, or over REST."
     list_display = ("uri", "tenant", "updated_at", "updated_by")
     list_filter = ("kind", TenantFilter)
     list_select_related = ("tenant",)
@@ -161,7 +184,13 @@ class AtFilter(WhenFilter):
 @admin.register(AuditEntry)
 class AuditEntryAdmin(DailyAdmin):
     when = AtFilter
-    list_display = ("at", "tenant", "actor", "action", "target_type", "target_id", "via", "address", "console")
+    list_display = ("at", "tenant", "actor", "action", "target", "via", "address", "console")
+    sortable_by = ()
+    nothing = "Nobody has done anything yet."
+    fieldsets = (
+        (None, {"fields": ("at", "tenant", "actor", "action", "target_type", "target_id", "detail", "console")}),
+        ("From where", {"fields": ("via", "address")}),
+    )
     list_filter = (AtFilter, TenantFilter)
     list_select_related = ("tenant",)
     readonly_fields = ("console",)
@@ -173,10 +202,14 @@ class AuditEntryAdmin(DailyAdmin):
             return queryset, False
         return queryset.filter(actor=search_term) | queryset.filter(target_id=search_term), False
 
+    @admin.display(description="what")
+    def target(self, entry: AuditEntry) -> str:
+        return format_html("{} {}", entry.target_type, short_id(entry.target_id))
+
     @admin.display(description="console")
     def console(self, entry: AuditEntry) -> str:
         if entry.tenant is None:
-            return "–"
+            return NOTHING
         query = urlencode({"target_type": entry.target_type, "target_id": entry.target_id})
         return console_link("audit", "its history", slug=entry.tenant.slug, query=f"?{query}")
 

@@ -126,7 +126,7 @@ def stretch_of(value: str | None) -> tuple[datetime, datetime] | None:
 def console_link(route: str, words: str = "open", *, query: str = "", **arguments: Any) -> str:
     """Into the console, by the name of its route."""
     url = reverse(f"console:{route}", kwargs=arguments)
-    return format_html('<a class="underline whitespace-nowrap" href="{}{}">{}</a>', url, query, words)
+    return format_html('<a class="to-console" href="{}{}">{}</a>', url, query, words)
 
 
 def _with(given: QueryDict, name: str, value: str) -> str:

@@ -42,6 +42,9 @@ class StrictAdmin(StrictPages, ModelAdmin):
     list_per_page = 50
     list_max_show_all = 0
     actions_selection_counter = False
+    list_fullwidth = True
+    nothing = ""
+    """What an empty list says of where rows come from."""
 
 
 class ReadOnlyAdmin(StrictAdmin):

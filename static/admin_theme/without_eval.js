@@ -54,8 +54,23 @@ function rewrite() {
   }
 }
 
+// The theme's switch; what it chooses is told to theme.js, which paints.
+function theme(usual) {
+  const made = window.theme(usual);
+  const init = made.init;
+  return {
+    ...made,
+    init() {
+      init.call(this);
+      this.$watch("adminTheme", window.adminThemeChosen);
+    },
+    themeBindings: { "x-on:keydown.window": made.themeBindings["x-on:keydown.window"] },
+  };
+}
+
 document.addEventListener("alpine:init", () => {
-  for (const name of ["theme", "searchForm", "searchDropdown", "searchCommand"]) {
+  window.Alpine.data("theme", theme);
+  for (const name of ["searchForm", "searchDropdown", "searchCommand"]) {
     window.Alpine.data(name, window[name]);
   }
   rewrite();

@@ -12,14 +12,25 @@ from apps.definitions.dags.admin_form import DagForm
 from apps.definitions.dags.triggering import trigger_dag
 from apps.definitions.models import Backfill, Dag
 from apps.tenants.admin_acts import actor
-from apps.tenants.admin_lists import TenantFilter
+from apps.tenants.admin_lists import TenantFilter, console_link
+from apps.tenants.admin_marks import one_line, state_mark
 from apps.tenants.read_only_admin import ReadOnlyAdmin
 
 
 @admin.register(Dag)
 class DagAdmin(StandingAdmin):
     form = DagForm
-    list_display = ("name", "tenant", "schedule_words", "node_count", "next_fire_at", "paused_at", "version", "console")
+    list_display = (
+        "called",
+        "tenant",
+        "schedule_words",
+        "standing",
+        "next_fire_at",
+        "node_count",
+        "version",
+        "console",
+    )
+    nothing = "DAGs are made here, over REST, or by `manage.py dag apply`."
     list_filter = (StandingFilter, "overlap_policy", TenantFilter)
     readonly_fields = ("version", "next_fire_at", "waiting_since", "paused_at", "paused_note", "created_at")
     route = "dag"
@@ -58,7 +69,31 @@ class DagAdmin(StandingAdmin):
 
 @admin.register(Backfill)
 class BackfillAdmin(ReadOnlyAdmin):
-    list_display = ("id", "tenant", "task", "dag", "state", "made", "total", "at_once", "created_at", "created_by")
+    list_display = ("created_at", "tenant", "of", "standing", "done", "at_once", "created_by", "console")
+    nothing = "Nobody has asked for a part of the past: the API and `manage.py backfill` do."
+    fieldsets = (
+        (None, {"fields": ("tenant", "of", "standing", "done", "at_once", "newest_first", "created_by", "console")}),
+        ("Times, in UTC", {"fields": ("start_at", "end_at", "cursor", "created_at", "ended_at")}),
+        ("What it runs", {"fields": ("schedule", "parameters", "under_way")}),
+    )
     list_filter = ("state", TenantFilter)
     list_select_related = ("tenant", "task", "dag")
     ordering = ("-id",)
+
+    @admin.display(description="of")
+    def of(self, backfill: Backfill) -> str:
+        return one_line(str(backfill.task or backfill.dag))
+
+    @admin.display(description="state")
+    def standing(self, backfill: Backfill) -> str:
+        return state_mark({"finished": "completed"}.get(backfill.state, backfill.state))
+
+    @admin.display(description="occurrences made")
+    def done(self, backfill: Backfill) -> str:
+        return f"{backfill.made:,} of {backfill.total:,}"
+
+    @admin.display(description="console")
+    def console(self, backfill: Backfill) -> str:
+        if backfill.dag_id is not None:
+            return console_link("dag", slug=backfill.tenant.slug, dag_id=backfill.dag_id)
+        return console_link("task", slug=backfill.tenant.slug, task_id=backfill.task_id)

@@ -4,49 +4,72 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('definitions', '0009_tasks_by_last_change'),
+        ("definitions", "0009_tasks_by_last_change"),
     ]
 
     operations = [
         migrations.AlterModelOptions(
-            name='dag',
-            options={'ordering': ['name'], 'verbose_name': 'DAG'},
+            name="dag",
+            options={"ordering": ["name"], "verbose_name": "DAG"},
         ),
         migrations.AlterField(
-            model_name='dag',
-            name='catchup_seconds',
-            field=models.IntegerField(default=3600, help_text='misfires that are younger still run when the scheduler is back', verbose_name='catchup, s'),
+            model_name="dag",
+            name="catchup_seconds",
+            field=models.IntegerField(
+                default=3600,
+                help_text="misfires that are younger still run when the scheduler is back",
+                verbose_name="catchup, s",
+            ),
         ),
         migrations.AlterField(
-            model_name='dag',
-            name='jitter_ms',
-            field=models.IntegerField(default=0, help_text='run_at − nominal_at of its scheduled runs', verbose_name='jitter, ms'),
+            model_name="dag",
+            name="jitter_ms",
+            field=models.IntegerField(
+                default=0, help_text="run_at − nominal_at of its scheduled runs", verbose_name="jitter, ms"
+            ),
         ),
         migrations.AlterField(
-            model_name='dag',
-            name='tzdata',
-            field=models.CharField(blank=True, default='', help_text='the time zone rules it is planned by', max_length=16, verbose_name='time zone rules'),
+            model_name="dag",
+            name="tzdata",
+            field=models.CharField(
+                blank=True,
+                default="",
+                help_text="the time zone rules it is planned by",
+                max_length=16,
+                verbose_name="time zone rules",
+            ),
         ),
         migrations.AlterField(
-            model_name='task',
-            name='catchup_seconds',
-            field=models.IntegerField(default=3600, help_text='misfires that are younger still run when the scheduler is back', verbose_name='catchup, s'),
+            model_name="task",
+            name="catchup_seconds",
+            field=models.IntegerField(
+                default=3600,
+                help_text="misfires that are younger still run when the scheduler is back",
+                verbose_name="catchup, s",
+            ),
         ),
         migrations.AlterField(
-            model_name='task',
-            name='jitter_ms',
-            field=models.IntegerField(default=0, help_text='run_at − scheduled_at of its occurrences', verbose_name='jitter, ms'),
+            model_name="task",
+            name="jitter_ms",
+            field=models.IntegerField(
+                default=0, help_text="run_at − scheduled_at of its occurrences", verbose_name="jitter, ms"
+            ),
         ),
         migrations.AlterField(
-            model_name='task',
-            name='timeout_seconds',
-            field=models.IntegerField(default=300, help_text='of an attempt', verbose_name='timeout, s'),
+            model_name="task",
+            name="timeout_seconds",
+            field=models.IntegerField(default=300, help_text="of an attempt", verbose_name="timeout, s"),
         ),
         migrations.AlterField(
-            model_name='task',
-            name='tzdata',
-            field=models.CharField(blank=True, default='', help_text='the time zone rules it is planned by', max_length=16, verbose_name='time zone rules'),
+            model_name="task",
+            name="tzdata",
+            field=models.CharField(
+                blank=True,
+                default="",
+                help_text="the time zone rules it is planned by",
+                max_length=16,
+                verbose_name="time zone rules",
+            ),
         ),
     ]

@@ -1,4 +1,4 @@
-"""Admin: runs of DAGs, to look at, pause, resume and cancel; versions of definitions, to look at."""
+"""Admin: runs of DAGs, to look at, pause, resume and cancel."""
 
 from typing import Any
 
@@ -6,61 +6,37 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from apps.executions import ids
+from apps.executions import admin_holds, ids
 from apps.executions.admin import DueFilter, uuid_of
 from apps.executions.dags import operations
-from apps.executions.models import DagRun, DagVersion, TaskVersion
+from apps.executions.models import DagRun, DagVersion
 from apps.tenants.admin_acts import each
 from apps.tenants.admin_lists import TenantFilter, console_link
+from apps.tenants.admin_marks import page_link, short_id, state_mark
 from apps.tenants.principal import Principal
-from apps.tenants.read_only_admin import DailyAdmin, ReadOnlyAdmin
+from apps.tenants.read_only_admin import DailyAdmin
 
-
-class VersionAdmin(ReadOnlyAdmin):
-    """Snapshots of definitions."""
-
-    list_display = ("name", "number", "tenant", "created_at", "created_by", "console")
-    list_filter = (TenantFilter,)
-    list_select_related = ("tenant",)
-    ordering = ("-id",)
-    readonly_fields = ("console",)
-    of = ""
-    """What it is a version of."""
-
-    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> Any:
-        if not search_term:
-            return queryset, False
-        identity = uuid_of(search_term)
-        return (queryset.none() if identity is None else queryset.filter(**{f"{self.of}_id": identity})), False
-
-    @admin.display(description="console")
-    def console(self, version: TaskVersion | DagVersion) -> str:
-        name = f"{self.of}_id"
-        return console_link(self.of, slug=version.tenant.slug, **{name: getattr(version, name)})
-
-
-@admin.register(TaskVersion)
-class TaskVersionAdmin(VersionAdmin):
-    of = "task"
-    search_fields = ("task_id",)
-    search_help_text = "a task's id"
-
-
-@admin.register(DagVersion)
-class DagVersionAdmin(VersionAdmin):
-    of = "dag"
-    search_fields = ("dag_id",)
-    search_help_text = "a DAG's id"
+_TIMES = (
+    *("scheduled_at", "run_at", "nominal_at", "created_at", "queued_since", "paused_at", "deadline_at", "finished_at"),
+)
 
 
 @admin.register(DagRun)
 class DagRunAdmin(DailyAdmin):
     when = DueFilter
-    list_display = ("id", "tenant", "status", "origin", "scheduled_at", "open_nodes", "nodes", "finished_at", "console")
+    list_display = ("name", "state", "tenant", "dag", "scheduled_at", "origin", "ended", "finished_at", "console")
+    sortable_by = ()
+    nothing = "No run is due in this time: choose another day above, or another stretch among the filters."
+    fieldsets = (
+        (None, {"fields": ("id", "state", "tenant", "dag", "origin", "actor", "parameters", "console")}),
+        ("What happened", {"fields": ("ended", "nodes_table", "ending", "failure_policy")}),
+        ("Times, in UTC", {"fields": _TIMES}),
+        ("In the ledger", {"fields": ("version", "timeout_seconds", "idempotency_key", "traceparent")}),
+    )
     list_filter = (DueFilter, "status", "origin", TenantFilter)
     list_select_related = ("tenant",)
     ordering = ("-scheduled_at", "-id")
-    readonly_fields = ("console",)
+    readonly_fields = ("console", "nodes_table")
     search_fields = ("id",)
     search_help_text = "a run's id, or a DAG's"
     actions = ("pause", "resume", "cancel")
@@ -102,6 +78,26 @@ class DagRunAdmin(DailyAdmin):
             operations.cancel_run(principal=who, run_id=row.pk, reason="from the admin")
 
         each(self, request, queryset, "cancelled", act)
+
+    @admin.display(description="run")
+    def name(self, run: DagRun) -> str:
+        return short_id(run.pk)
+
+    @admin.display(description="state")
+    def state(self, run: DagRun) -> str:
+        return state_mark(run.word)
+
+    @admin.display(description="DAG")
+    def dag(self, run: DagRun) -> str:
+        return page_link(DagVersion, run.dag_version_id, short_id(run.dag_id))
+
+    @admin.display(description="nodes ended")
+    def ended(self, run: DagRun) -> str:
+        return f"{run.nodes - run.open_nodes} of {run.nodes}"
+
+    @admin.display(description="nodes")
+    def nodes_table(self, run: DagRun) -> str:
+        return admin_holds.nodes(run)
 
     @admin.display(description="console")
     def console(self, run: DagRun) -> str:

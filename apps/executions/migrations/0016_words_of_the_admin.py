@@ -4,70 +4,73 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('executions', '0015_runs_have_a_trace'),
+        ("executions", "0015_runs_have_a_trace"),
     ]
 
     operations = [
         migrations.AlterModelOptions(
-            name='circuitbreaker',
-            options={'verbose_name': 'circuit'},
+            name="circuitbreaker",
+            options={"verbose_name": "circuit"},
         ),
         migrations.AlterModelOptions(
-            name='dagrun',
-            options={'ordering': ['-id'], 'verbose_name': 'run of a DAG', 'verbose_name_plural': 'runs of DAGs'},
+            name="dagrun",
+            options={"ordering": ["-id"], "verbose_name": "run of a DAG", "verbose_name_plural": "runs of DAGs"},
         ),
         migrations.AlterModelOptions(
-            name='dagversion',
-            options={'verbose_name': 'version of a DAG', 'verbose_name_plural': 'versions of DAGs'},
+            name="dagversion",
+            options={"verbose_name": "version of a DAG", "verbose_name_plural": "versions of DAGs"},
         ),
         migrations.AlterModelOptions(
-            name='outstanding',
-            options={'verbose_name': 'outstanding', 'verbose_name_plural': 'outstanding'},
+            name="outstanding",
+            options={"verbose_name": "outstanding", "verbose_name_plural": "outstanding"},
         ),
         migrations.AlterModelOptions(
-            name='taskversion',
-            options={'verbose_name': 'version of a task', 'verbose_name_plural': 'versions of tasks'},
+            name="taskversion",
+            options={"verbose_name": "version of a task", "verbose_name_plural": "versions of tasks"},
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='class_index',
-            field=models.SmallIntegerField(db_column='class', verbose_name='class'),
+            model_name="execution",
+            name="class_index",
+            field=models.SmallIntegerField(db_column="class", verbose_name="class"),
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='dag_generation',
-            field=models.IntegerField(help_text='of its node, which grows when it is cleared', null=True, verbose_name='generation'),
+            model_name="execution",
+            name="dag_generation",
+            field=models.IntegerField(
+                help_text="of its node, which grows when it is cleared", null=True, verbose_name="generation"
+            ),
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='dag_item',
-            field=models.IntegerField(help_text='its position in the list that its node maps over', null=True, verbose_name='item'),
+            model_name="execution",
+            name="dag_item",
+            field=models.IntegerField(
+                help_text="its position in the list that its node maps over", null=True, verbose_name="item"
+            ),
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='dag_node',
-            field=models.IntegerField(help_text="its position in the run's plan", null=True, verbose_name='node'),
+            model_name="execution",
+            name="dag_node",
+            field=models.IntegerField(help_text="its position in the run's plan", null=True, verbose_name="node"),
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='dag_run_id',
-            field=models.UUIDField(help_text='the run that it is part of', null=True, verbose_name='run'),
+            model_name="execution",
+            name="dag_run_id",
+            field=models.UUIDField(help_text="the run that it is part of", null=True, verbose_name="run"),
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='payload',
-            field=models.JSONField(help_text="of its own; NULL: the version's", null=True, verbose_name='parameters'),
+            model_name="execution",
+            name="payload",
+            field=models.JSONField(help_text="of its own; NULL: the version's", null=True, verbose_name="parameters"),
         ),
         migrations.AlterField(
-            model_name='execution',
-            name='rerun_of',
-            field=models.UUIDField(help_text='the execution that it runs again', null=True),
+            model_name="execution",
+            name="rerun_of",
+            field=models.UUIDField(help_text="the execution that it runs again", null=True),
         ),
         migrations.AlterField(
-            model_name='outstanding',
-            name='class_index',
-            field=models.SmallIntegerField(db_column='class', verbose_name='class'),
+            model_name="outstanding",
+            name="class_index",
+            field=models.SmallIntegerField(db_column="class", verbose_name="class"),
         ),
     ]
