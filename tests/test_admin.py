@@ -22,6 +22,7 @@ from apps.executions.models import (
     DagRun,
     DeadLetter,
     Execution,
+    Finding,
     Lease,
     Replay,
     StandingHold,
@@ -80,6 +81,7 @@ def rows() -> Ledger:
     CircuitBreaker.objects.create(
         tenant_id=ledger.tenant.id, key="webhook:<img src=x>", last_error="<img src=x>", changed_at=instant
     )
+    Finding.objects.create(first_at=instant, last_at=instant, kind="leaked", detail="<img src=x>", count=2)
     task = Task.objects.filter(tenant_id=ledger.tenant.id).first() or make_task(make_principal(ledger.tenant))
     Backfill.objects.create(
         tenant=ledger.tenant,

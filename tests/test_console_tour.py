@@ -12,11 +12,13 @@ from typing import Any
 import axe_playwright_python
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, Page
 
 from apps.executions import feed
 from apps.tenants.models import Role, Tenant
+from tests.admin_tour import admin_pages, few, furnish
 from tests.console_dags import make_member
 from tests.console_tour import Stop, pages_of
 from tests.console_world import World, make_hostile, make_large, make_lone, make_world
@@ -38,18 +40,18 @@ COLOURS = "{resultTypes: ['violations'], runOnly: ['color-contrast']}"
 class Tourist:
     """A browser of one person, which visits pages in both themes."""
 
-    def __init__(self, browser: Browser, url: str, tenant: Tenant) -> None:
-        self._browser, self._url, self.tenant = browser, url, tenant
+    def __init__(self, browser: Browser, url: str, tenant: Tenant, person: User | None = None) -> None:
+        self.browser, self.url, self.tenant = browser, url, tenant
         self.client = Client()
-        self.client.force_login(make_member(tenant, Role.OPERATOR))
+        self.client.force_login(person or make_member(tenant, Role.OPERATOR))
 
     def _cookie(self) -> Any:
         name = settings.SESSION_COOKIE_NAME
-        return {"name": name, "value": self.client.cookies[name].value, "url": self._url}
+        return {"name": name, "value": self.client.cookies[name].value, "url": self.url}
 
     def page(self, width: int = WIDE[0], height: int = WIDE[1]) -> Page:
         """Of somebody who is logged in."""
-        context = self._browser.new_context(
+        context = self.browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="light", timezone_id="Europe/Paris",
             reduced_motion="reduce", bypass_csp=True,
         )  # fmt: skip
@@ -62,7 +64,7 @@ class Tourist:
             page.goto("about:blank")  # else only the hash would change
         if stop.name == "login":
             page.context.clear_cookies()  # who is known is sent on
-        page.goto(self._url + stop.path)
+        page.goto(self.url + stop.path)
         if stop.name == "login":
             page.context.add_cookies([self._cookie()])
         page.wait_for_function("!document.querySelector('[aria-busy=true]')")
@@ -102,9 +104,17 @@ def keep(page: Page, name: str) -> None:
 @pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.drill)])
 def test_no_page_keeps_people_out(tourist: Tourist, world: World, more: bool) -> None:
     """Each page of the resolver, in light and dark; more: those that differ from their route's first one, too."""
-    page, problems = tourist.page(), []
     stops = pages_of(world, tourist.client, more=more)
     assert len(stops) > 12
+    root = Tourist(tourist.browser, tourist.url, world.tenant, furnish(world))
+    shown = list(admin_pages(root.client)) if more else few(root.client)
+    problems = looked_at(tourist, stops) + looked_at(root, shown)
+    assert not problems, "\n".join(problems)
+
+
+def looked_at(tourist: Tourist, stops: list[Stop]) -> list[str]:
+    """What axe says of these pages."""
+    page, problems = tourist.page(), []
     for stop in stops:
         tourist.go(page, stop)
         page.evaluate(AXE)
@@ -113,7 +123,7 @@ def test_no_page_keeps_people_out(tourist: Tourist, world: World, more: bool) ->
         page.emulate_media(color_scheme="dark")
         problems += [f"{stop.name}, dark: {one}" for one in findings(page, COLOURS)]
         keep(page, f"{stop.name}-dark-1440")
-    assert not problems, "\n".join(problems)
+    return problems
 
 
 @pytest.mark.parametrize(("key", "opened"), [("Control+k", "#palette[open]"), ("?", "#help[open]")])
@@ -145,6 +155,8 @@ def test_pictures(tourist: Tourist, world: World, chromium: Browser, site: str) 
     hostile = make_hostile()
     other = Tourist(chromium, site, hostile.tenant)
     wide += take(other, [Stop(f"hostile-{s.name}", s.path) for s in pages_of(hostile, other.client, more=False)])
+    root = Tourist(chromium, site, world.tenant, furnish(world))
+    wide += take(root, list(admin_pages(root.client)))
     assert not wide
 
 

@@ -102,7 +102,7 @@ class StandingAdmin(StrictAdmin):
 
 @admin.register(Task)
 class TaskAdmin(StandingAdmin):
-    list_display = ("called", "tenant", "schedule_words", "standing", "next_fire_at", "priority", "version", "console")
+    list_display = ("called", "tenant", "schedule_words", "standing", "next_fire_at", "priority", "console")
     nothing = "Tasks are made in the console, over REST, from a crontab, or by `manage.py ctl`."
     fieldsets = (
         (None, {"fields": ("name", "description", "tags", "tenant", "standing", "paused_note", "holds", "console")}),

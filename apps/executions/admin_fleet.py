@@ -33,10 +33,7 @@ class ClassFilter(admin.SimpleListFilter):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    list_display = (
-        *("name", "standing", "host", "process_id", "slots", "classes", "carries", "kept_for"),
-        *("heartbeat_at", "started_at", "version"),
-    )
+    list_display = ("name", "standing", "host", "slots", "classes", "carries", "kept_for", "heartbeat_at", "version")
     list_filter = ("state",)
     nothing = "No worker has ever started: `manage.py worker` is one."
     fieldsets = (

@@ -65,7 +65,7 @@ def nodes(run: DagRun) -> str:
     rows = [
         (
             n.node_id,
-            state_mark(NodeState(n.state).word),
+            _node_mark(NodeState(n.state)),
             n.get_kind_display(),
             NOTHING if n.items is None else f"{n.items - n.items_open} of {n.items}",
             NOTHING if n.execution_id is None else page_link(Execution, n.execution_id, short_id(n.execution_id)),
@@ -124,6 +124,11 @@ def use_of(tenant: Tenant) -> str:
 def _holds(found: Iterable[StandingHold]) -> str:
     rows = [(Hold(one.reason).word, one.note or NOTHING, one.actor, moment(one.since)) for one in found]
     return table(("held because", "note", "by", "since"), rows, empty="nothing holds it")
+
+
+def _node_mark(state: NodeState) -> str:
+    """A released node's execution has the rest of its state."""
+    return state_mark("running", "released") if state is NodeState.ACTIVE else state_mark(state.word)
 
 
 def _why(error: Any) -> str:

@@ -12,12 +12,12 @@ _SHOWN_OF_AN_ID = 8
 NOTHING = "–"
 
 
-def state_mark(word: str) -> str:
-    """The icon and colour that states.css has of this state, and its name."""
+def state_mark(word: str, said: str = "") -> str:
+    """The icon and colour that states.css has of this state, and its name, or what is said instead."""
     return format_html(
         '<span class="st" data-state="{}"><svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>'
         '<span class="word">{}</span></span>',
-        *(word, static("console/icons.svg"), word, word.replace("_", " ")),
+        *(word, static("console/icons.svg"), word, said or word.replace("_", " ")),
     )
 
 

@@ -8,6 +8,8 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
@@ -16,12 +18,14 @@ from apps.tenants.admin_acts import actor
 from apps.tenants.admin_audited import Audited
 from apps.tenants.read_only_admin import StrictPages
 
+admin.site.index_title = "Admin"
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 _POWERS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
 """Only a superuser grants them: who may change accounts could otherwise make themselves one."""
-_BY_ITSELF = ("last_login", "date_joined")
+_TIMES = ("last_login", "date_joined")
+_BY_ITSELF = (*_TIMES, "word")
 
 
 def _is_superuser(request: HttpRequest) -> bool:
@@ -45,6 +49,21 @@ class UserAdmin(StrictPages, Audited, DjangoUserAdmin, ModelAdmin):
     )
     list_filter = ("is_active", "is_staff", "is_superuser", "groups")
     search_help_text = "a username, name or address, or a part of one"
+
+    fieldsets = (
+        (None, {"fields": ("username", "word", "first_name", "last_name", "email")}),
+        ("Permissions", {"fields": _POWERS}),
+        ("Times, in UTC", {"fields": _TIMES}),
+    )
+    filter_horizontal = ()
+    autocomplete_fields = ("groups",)
+
+    @admin.display(description="password")
+    def word(self, person: User) -> str:
+        """Nothing of its hash: whether there is one, and the way to another."""
+        path = reverse("admin:auth_user_password_change", args=[person.pk])
+        there = "set" if person.has_usable_password() else "none: they log in by links, or not at all"
+        return format_html('{} · <a href="{}">set another</a>', there, path)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return _BY_ITSELF if _is_superuser(request) else (*_BY_ITSELF, *_POWERS)

@@ -20,16 +20,7 @@ from apps.tenants.read_only_admin import ReadOnlyAdmin
 @admin.register(Dag)
 class DagAdmin(StandingAdmin):
     form = DagForm
-    list_display = (
-        "called",
-        "tenant",
-        "schedule_words",
-        "standing",
-        "next_fire_at",
-        "node_count",
-        "version",
-        "console",
-    )
+    list_display = ("called", "tenant", "schedule_words", "standing", "next_fire_at", "node_count", "console")
     nothing = "DAGs are made here, over REST, or by `manage.py dag apply`."
     list_filter = (StandingFilter, "overlap_policy", TenantFilter)
     readonly_fields = ("version", "next_fire_at", "waiting_since", "paused_at", "paused_note", "created_at")
