@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page
 
 from apps.executions import feed
 from apps.tenants.models import Role, Tenant
-from tests.admin_tour import admin_pages, few, furnish
+from tests.admin_tour import admin_pages, furnish
 from tests.console_dags import make_member
 from tests.console_tour import Stop, pages_of
 from tests.console_world import World, make_hostile, make_large, make_lone, make_world
@@ -107,8 +107,7 @@ def test_no_page_keeps_people_out(tourist: Tourist, world: World, more: bool) ->
     stops = pages_of(world, tourist.client, more=more)
     assert len(stops) > 12
     root = Tourist(tourist.browser, tourist.url, world.tenant, furnish(world))
-    shown = list(admin_pages(root.client)) if more else few(root.client)
-    problems = looked_at(tourist, stops) + looked_at(root, shown)
+    problems = looked_at(tourist, stops) + looked_at(root, admin_pages(root.client, more=more))
     assert not problems, "\n".join(problems)
 
 
@@ -156,7 +155,7 @@ def test_pictures(tourist: Tourist, world: World, chromium: Browser, site: str) 
     other = Tourist(chromium, site, hostile.tenant)
     wide += take(other, [Stop(f"hostile-{s.name}", s.path) for s in pages_of(hostile, other.client, more=False)])
     root = Tourist(chromium, site, world.tenant, furnish(world))
-    wide += take(root, list(admin_pages(root.client)))
+    wide += take(root, admin_pages(root.client))
     assert not wide
 
 

@@ -29,14 +29,22 @@ class InfinitePaginator(paginator.InfinitePaginator):
 
     template_name = "admin/pages_and_estimate.html"
 
+    seen = 0
+    """Rows up to the end of the page that was asked for."""
+
+    def page(self, number: Any) -> Any:
+        found = super().page(number)
+        self.seen = (found.number - 1) * self.per_page + len(found)
+        return found
+
     @cached_property
     def estimate(self) -> int:
-        """Asked for by the template where a page does not show all."""
+        """Asked for by the template where a page does not show all; no less than what has been seen."""
         try:
             plan = json.loads(self.object_list.order_by().explain(format="json"))
         except EmptyResultSet:
-            return 0
-        return int(plan[0]["Plan"]["Plan Rows"])
+            return self.seen
+        return max(int(plan[0]["Plan"]["Plan Rows"]), self.seen)
 
 
 class TenantFilter(admin.SimpleListFilter):

@@ -32,10 +32,18 @@ def _is_superuser(request: HttpRequest) -> bool:
     return bool(getattr(request.user, "is_superuser", False))
 
 
+class NewUser(UserCreationForm):
+    """In the words of what there is here: nobody logs in by another directory."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["usable_password"].help_text = "Without one they cannot log in by name and password."
+
+
 @admin.register(User)
 class UserAdmin(StrictPages, Audited, DjangoUserAdmin, ModelAdmin):
     form = UserChangeForm
-    add_form = UserCreationForm
+    add_form = NewUser
     change_password_form = AdminPasswordChangeForm
     list_display = (
         "username",

@@ -1,4 +1,5 @@
-"""The scenario `pages`: every page of the console, as often as one likes, in this process: what a server spends on it.
+"""The scenario `pages`: every page of the console and the admin, as often as one likes, in this process: what a server
+spends on it.
 
 The pages are those that the URLs of the console have; one that is added is measured. What a page needs in its address
 is looked up in the ledger; one that nothing is known for is told, and is not left out in silence.
@@ -23,6 +24,7 @@ from apps.definitions.models import Dag
 from apps.executions.dags.models import DagRun
 from apps.executions.models import DeadLetter, Execution, Worker
 from apps.executions.states import Status
+from apps.quickstart.bench import admin_pages
 from apps.tenants.models import Membership, Role, Tenant
 
 TARGET_MS = 200.0
@@ -130,6 +132,10 @@ def pages(slug: str, *, requests: int, say: Callable[[str], None]) -> Figures:
                 break
             measured.append(found)
             say(_line(found))
+    person = admin_pages.staff()
+    for name, path in admin_pages.addresses(slug, known):
+        measured.append(_measure(person, name, path, requests))
+        say(_line(measured[-1]))
     return Figures(requests, load, measured, not_read, unknown)
 
 

@@ -24,7 +24,7 @@ ledger and from those notes; lateness is start - run_at by the database's clock.
   dag      --dag-runs runs of a DAG of --shape, one each --every ms: from the trigger to the last node's end
   api      --requests a second through the web process, reads and writes mixed, while --rate executions a second run
   pressure --count entries over an hour in the hot tier, then Redis runs short of memory
-  pages    every page of the console, --each times, on what `manage.py seed` writes: --executions, --tasks, --dags
+  pages    every page of console and admin, --each times, on what `manage.py seed` writes: --executions, --tasks, --dags
   consoles so many --sockets of the console, step by step, each for --seconds, on a --page of five tenants or on several
            kinds mixed, while --rate executions a second run
 
