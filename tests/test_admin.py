@@ -26,9 +26,12 @@ from apps.executions.models import (
     Lease,
     Replay,
     StandingHold,
+    TaskVersion,
+    TenantUsage,
     Worker,
 )
-from apps.executions.states import Status
+from apps.executions.quotas import Use
+from apps.executions.states import Hold, Status
 from apps.tenants import channels, keys, secret_store
 from apps.tenants.admin_lists import WhenFilter
 from apps.tenants.models import ApiKey, AuditEntry, Membership, Role, SignIn, Tenant
@@ -385,6 +388,29 @@ def test_what_a_page_does_not_show_is_estimated(root: Client, monkeypatch: pytes
     assert "p=2" in html
 
 
+def test_what_has_no_page_is_shown_where_it_belongs(root: Client) -> None:
+    """Holds and use on a tenant's page, events on an execution's, nodes on a run's; wide holds on the first page."""
+    ledger = Ledger(make_tenant())
+    made, dags = ledger.one_of_each(), Dags(ledger.tenant)
+    run = dags.start(dags.make("shop", [{"id": "a-node-of-the-shop", "handler": "demo.noop"}]))
+    StandingHold.objects.create(
+        target_id=ledger.tenant.pk, reason=Hold.FROZEN, note=HOSTILE, actor="user:ada", since=now()
+    )
+    TenantUsage.objects.create(tenant_id=ledger.tenant.pk, kind=Use.EXECUTIONS, window_start=now(), used=1234)
+    ledger.pause("job", "auditors are in")
+    pages = {
+        url(Tenant, "change", ledger.tenant.pk): ("frozen", "user:ada", "1,234"),
+        url(Execution, "change", made[Status.CANCELLED].pk): ("superseded by version 2",),
+        url(DagRun, "change", run): ("a-node-of-the-shop",),
+        url(Task, "change", ledger.version("job").task_id): ("auditors are in",),
+        reverse("admin:index"): ("frozen", ledger.tenant.slug, "user:ada"),
+    }
+    for path, words in pages.items():
+        html = root.get(path).content.decode()
+        assert "<img src=x" not in html
+        assert not [word for word in words if word not in html], path
+
+
 def test_a_tenant_is_chosen_by_its_slug(root: Client) -> None:
     first, second = Ledger(make_tenant()), Ledger(make_tenant())
     mine, other = first.add(Status.RUNNING, task="mine"), second.add(Status.RUNNING, task="others")
@@ -401,6 +427,32 @@ def test_staff_without_permissions_may_do_nothing(rows: Ledger) -> None:
     client.force_login(unhashed(is_staff=True))
     for model in OURS:
         assert client.get(url(model, "changelist")).status_code == 403
+
+
+def test_who_may_only_look_sees_no_button(rows: Ledger) -> None:
+    client, looker = Client(), unhashed(is_staff=True)
+    looker.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    client.force_login(looker)
+    for model in OURS:
+        page = client.get(url(model, "changelist")).content.decode()
+        newest = model._default_manager.order_by("-pk").first()
+        assert newest is not None
+        one = client.get(url(model, "change", newest.pk))
+        assert one.status_code == 200, model
+        for button in ('name="action"', url(model, "add"), 'name="_save"', f"/{newest.pk}/delete/", "/password/"):
+            assert button not in page, (model, button)
+            assert button not in one.content.decode(), (model, button)
+
+
+def test_what_headers_hold_is_covered(root: Client) -> None:
+    tenant = make_tenant()
+    word = "a-credential-of-somebody"
+    handler = {"type": "webhook", "url": f"https://hooks.example.com/?token={word}", "headers": {"Authorization": word}}
+    task = make_task(make_principal(tenant), name="hook", handler=handler)
+    for model, key in ((Task, task.pk), (TaskVersion, task.version_id)):
+        page = root.get(url(model, "change", key)).content.decode()
+        assert "hooks.example.com" in page
+        assert word not in page
 
 
 NIL = "00000000-0000-0000-0000-000000000000"

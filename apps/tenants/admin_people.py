@@ -25,7 +25,7 @@ admin.site.unregister(Group)
 _POWERS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
 """Only a superuser grants them: who may change accounts could otherwise make themselves one."""
 _TIMES = ("last_login", "date_joined")
-_BY_ITSELF = (*_TIMES, "word")
+_BY_ITSELF = (*_TIMES, "word", "word_only")
 
 
 def _is_superuser(request: HttpRequest) -> bool:
@@ -72,6 +72,19 @@ class UserAdmin(StrictPages, Audited, DjangoUserAdmin, ModelAdmin):
         path = reverse("admin:auth_user_password_change", args=[person.pk])
         there = "set" if person.has_usable_password() else "none: they log in by links, or not at all"
         return format_html('{} · <a href="{}">set another</a>', there, path)
+
+    @admin.display(description="password")
+    def word_only(self, person: User) -> str:
+        return "set" if person.has_usable_password() else "none"
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Who may not change a password sees no way to."""
+        found = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return found
+        (name, first), *rest = found
+        fields = ["word_only" if field == "word" else field for field in first["fields"]]
+        return [(name, {**first, "fields": fields}), *rest]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return _BY_ITSELF if _is_superuser(request) else (*_BY_ITSELF, *_POWERS)

@@ -82,5 +82,5 @@ UNFOLD: dict[str, object] = {
     "DASHBOARD_CALLBACK": "apps.executions.admin_holds.wide_holds",
     "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": _MENU},
     "STYLES": [_file("console/tokens.css"), _file("console/states.css"), _file("admin_theme/admin.css")],
-    "SCRIPTS": [_file("admin_theme/theme.js"), _file("admin_theme/without_eval.js")],
+    "SCRIPTS": [_file(f"admin_theme/{name}.js") for name in ("theme", "without_eval", "labels")],
 }

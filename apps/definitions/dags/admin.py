@@ -7,13 +7,17 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 
 from apps.definitions.admin import StandingAdmin, StandingFilter
+from apps.definitions.admin_shown import as_json
+from apps.definitions.confidential import masked_dag
 from apps.definitions.dags import standing
 from apps.definitions.dags.admin_form import DagForm
 from apps.definitions.dags.triggering import trigger_dag
+from apps.definitions.dags.versions import document_of
 from apps.definitions.models import Backfill, Dag
 from apps.tenants.admin_acts import actor
 from apps.tenants.admin_lists import TenantFilter, console_link
 from apps.tenants.admin_marks import one_line, state_mark
+from apps.tenants.models import Role
 from apps.tenants.read_only_admin import ReadOnlyAdmin
 
 
@@ -29,10 +33,28 @@ class DagAdmin(StandingAdmin):
         (None, {"fields": ("tenant", "document", "seen")}),
         ("Standing", {"fields": readonly_fields}),
     )
+    only_shown = (
+        (None, {"fields": ("tenant", "shown", "holds")}),
+        ("Standing", {"fields": (*readonly_fields, "deleted_at")}),
+    )
     pause_one = staticmethod(lambda principal, dag: standing.pause_dag(principal=principal, dag_id=dag.id))
     resume_one = staticmethod(lambda principal, dag: standing.resume_dag(principal=principal, dag_id=dag.id))
     run_one = staticmethod(lambda principal, dag: trigger_dag(principal=principal, dag_id=dag.id))
     change_permission = "definitions.change_dag"
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            return self.only_shown
+        return super().get_fieldsets(request, obj)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            return (*self.readonly_fields, "shown", "holds", "deleted_at")
+        return self.readonly_fields
+
+    @admin.display(description="document")
+    def shown(self, dag: Dag) -> str:
+        return as_json(masked_dag(document_of(dag), role=Role.VIEWER))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # its runs name it: the API takes it out of force
