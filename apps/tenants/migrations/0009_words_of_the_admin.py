@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AlterModelOptions(
             name="auditentry",
-            options={"ordering": ["-id"], "verbose_name": "entry", "verbose_name_plural": "audit log"},
+            options={"ordering": ["-id"], "verbose_name": "entry of the audit log", "verbose_name_plural": "audit log"},
         ),
         migrations.AlterModelOptions(
             name="membership",
