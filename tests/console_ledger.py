@@ -23,6 +23,7 @@ from apps.executions.models import (
 from apps.executions.states import ACTIVE, RESTING, Hold, Origin, Outcome, Overlap, Status
 from apps.tenants.models import Membership, Role, Tenant
 from chronoweb.runtime.clock import SYSTEM_CLOCK
+from tests.waiting import PATIENCE_SECONDS
 
 PASSWORD = "a-pass-phrase-of-the-suite"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">‮"
@@ -205,7 +206,7 @@ def change(row: Execution, **fields: Any) -> None:
 
 async def heard_by_writers(tenant: Tenant) -> None:
     """Until this process's feed knows that somebody watches the tenant."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while tenant.id.bytes not in (feed._feed._watched or ()):
             feed.changed(tenant.id, [])
             await asyncio.sleep(0.05)

@@ -20,7 +20,7 @@ from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.models import Tenant
 from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
-from tests.waiting import busy, eventually
+from tests.waiting import PATIENCE_SECONDS, busy, eventually
 from tests.web_process import nobody_reads
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,9 +30,6 @@ ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-
-PATIENCE_MS = 20_000
-"""How long a page may take to show something, however busy the machine is. What promises a time measures it."""
 
 
 def chromium_path() -> str:
@@ -46,7 +43,7 @@ def chromium() -> Iterator[Browser]:
     """Playwright runs an event loop in this thread, which Django would take for an async context."""
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        expect.set_options(timeout=PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_SECONDS * 1000)
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         yield browser
         browser.close()

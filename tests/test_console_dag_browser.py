@@ -21,8 +21,8 @@ from apps.tenants.identity import new_uuid
 from apps.tenants.models import Role, Tenant
 from tests.console_dags import SALES, Dags, layered, make_member
 from tests.console_ledger import now
-from tests.test_console_browser import PATIENCE_MS, Stage, chromium, site
-from tests.waiting import busy, eventually
+from tests.test_console_browser import Stage, chromium, site
+from tests.waiting import PATIENCE_SECONDS, busy, eventually
 from tests.web_process import nobody_reads
 
 __all__ = ["chromium", "site"]  # fixtures
@@ -178,7 +178,7 @@ def test_thirty_nodes_change_live_within_a_second_of_each_commit(stage: DagStage
             "(want) => Object.entries(want).every(([n, s]) =>"
             " document.querySelector(`svg.node[data-node='${n}']`).dataset.state === s)",
             arg=fresh,
-            timeout=PATIENCE_MS,
+            timeout=PATIENCE_SECONDS * 1000,
         )
         return states
 

@@ -28,6 +28,7 @@ from apps.tenants.models import Membership, Tenant
 from chronoweb.asgi import application
 from tests.console_dags import SALES, Dags, make_member
 from tests.console_ledger import heard_by_writers, make_tenant
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 in_thread = database_sync_to_async
@@ -56,7 +57,7 @@ async def connected(tenant: Tenant, cookie: str, path: str) -> AsyncIterator[Web
         (b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()),
     ]
     communicator = WebsocketCommunicator(application, f"/ws/t/{tenant.slug}/{path}", headers=headers)
-    accepted, _ = await communicator.connect(timeout=5)
+    accepted, _ = await communicator.connect(timeout=PATIENCE_SECONDS)
     assert accepted
     yield communicator
     await communicator.disconnect()
@@ -73,7 +74,7 @@ class Screen:
         self.kinds: list[str] = []
 
     async def hear(self) -> None:
-        message = await self._communicator.receive_json_from(timeout=5)
+        message = await self._communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         self.kinds.append(message["type"])
         for box in message["boxes"]:
             self.boxes[box["at"]] = box
@@ -86,7 +87,7 @@ class Screen:
         return {node["id"]: self.boxes[at]["state"] for at, node in enumerate(SALES)}
 
     async def until(self, **wanted: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not wanted.items() <= self.states.items():
                 await self.hear()
 
@@ -95,11 +96,11 @@ async def test_who_leaves_the_tenant_loses_a_page_on_which_nothing_happens(monke
     monkeypatch.setattr(door, "RECHECK_SECONDS", 0.3)
     dags, cookie, run = await prepare()
     async with connected(dags.tenant, cookie, f"runs/{run}/") as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         for hub in hubs.hubs().values():
             await hub.stop()  # from here on there is nothing to tell
         await Membership.objects.filter(tenant=dags.tenant).adelete()
-        while (event := await communicator.receive_output(timeout=5))["type"] != "websocket.close":
+        while (event := await communicator.receive_output(timeout=PATIENCE_SECONDS))["type"] != "websocket.close":
             pass
     assert event["code"] == sockets.NOT_FOUND
 
@@ -121,7 +122,7 @@ async def test_nodes_without_an_execution_change_live_too() -> None:
         await screen.until(clean="running")
         assert screen.boxes[1]["since"] is not None
         await in_thread(operations.pause_run)(principal=dags.who, run_id=run)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while "paused" not in screen.heads[-1]:
                 await screen.hear()
     for versions in screen.versions.values():
@@ -228,7 +229,7 @@ async def test_a_run_that_is_not_there_opens_no_socket() -> None:
     headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()))
     for slug, run in ((dags.tenant.slug, foreign), (other.tenant.slug, foreign), (dags.tenant.slug, UUID(int=7))):
         communicator = WebsocketCommunicator(application, f"/ws/t/{slug}/runs/{run}/", headers=headers)
-        accepted, _ = await communicator.connect(timeout=5)
+        accepted, _ = await communicator.connect(timeout=PATIENCE_SECONDS)
         assert not accepted
 
 
@@ -264,12 +265,12 @@ async def test_many_viewers_cost_what_one_costs(monkeypatch: pytest.MonkeyPatch)
 async def test_strips_hear_of_runs_that_begin_and_end() -> None:
     dags, cookie, run = await prepare()
     async with connected(dags.tenant, cookie, "dags/") as communicator:
-        snapshot = await communicator.receive_json_from(timeout=5)
+        snapshot = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         assert [(one["id"], one["state"]) for one in snapshot["runs"]] == [(str(run), "running")]
         await heard_by_writers(dags.tenant)
         await in_thread(operations.cancel_run)(principal=dags.who, run_id=run)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
-                message = await communicator.receive_json_from(timeout=5)
+                message = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
                 if [one["state"] for one in message["runs"] if one["id"] == str(run)] == ["cancelled"]:
                     break

@@ -30,6 +30,7 @@ from apps.tenants.models import Membership, Role, Tenant
 from chronoweb.asgi import application
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from tests.console_ledger import HOSTILE, Ledger, change, heard_by_writers, make_person, make_tenant
+from tests.waiting import PATIENCE_SECONDS, busy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -72,14 +73,14 @@ def socket(
 @asynccontextmanager
 async def connected(slug: str, cookie: str, query: str = "") -> AsyncIterator[WebsocketCommunicator]:
     communicator = socket(slug, cookie, query=query)
-    accepted, _ = await communicator.connect(timeout=5)
+    accepted, _ = await communicator.connect(timeout=PATIENCE_SECONDS)
     assert accepted
     yield communicator
     await communicator.disconnect()
 
 
 async def until(
-    communicator: WebsocketCommunicator, wanted: Callable[[dict[str, Any]], bool], seconds: float = 5
+    communicator: WebsocketCommunicator, wanted: Callable[[dict[str, Any]], bool], seconds: float = PATIENCE_SECONDS
 ) -> dict[str, Any]:
     """The first message row that is `wanted`."""
     async with asyncio.timeout(seconds):
@@ -104,21 +105,21 @@ async def test_strangers_other_tenants_and_other_origins_are_refused() -> None:
         socket("no-such-tenant", cookie),
         socket(tenant.slug, cookie, origin="https://evil.example"),
     ):
-        accepted, _ = await communicator.connect(timeout=5)
+        accepted, _ = await communicator.connect(timeout=PATIENCE_SECONDS)
         assert not accepted
 
 
 async def test_an_unknown_address_is_refused_and_no_fault() -> None:
     headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
     for path in ("/ws/", "/ws/t/no-such-page/", "/elsewhere"):
-        accepted, _ = await WebsocketCommunicator(application, path, headers=headers).connect(timeout=5)
+        accepted, _ = await WebsocketCommunicator(application, path, headers=headers).connect(timeout=PATIENCE_SECONDS)
         assert not accepted
 
 
 async def test_what_a_page_sends_is_not_listened_to() -> None:
     tenant, ledger, cookie, _ = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         await communicator.send_to(text_data="no JSON")
         await communicator.send_to(bytes_data=b"\xff")
         row = await in_thread(ledger.add)(Status.RUNNING)
@@ -133,7 +134,7 @@ async def test_a_snapshot_comes_first_and_is_the_tenants_own() -> None:
     mine = await in_thread(ledger.add)(Status.RUNNING, task=HOSTILE)
     await in_thread(other.add)(Status.RUNNING)
     async with connected(tenant.slug, cookie) as communicator:
-        snapshot = await communicator.receive_json_from(timeout=5)
+        snapshot = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
     assert snapshot["type"] == "snapshot"
     assert [row["id"] for row in snapshot["rows"]] == [str(mine.id)]
     assert "<img" not in snapshot["rows"][0]["html"]
@@ -145,9 +146,12 @@ async def test_pages_that_unpack_are_sent_packed_what_others_are_sent_as_text() 
     for _ in range(3):
         await in_thread(ledger.add)(Status.COMPLETED)
     packing = socket(tenant.slug, cookie, subprotocols=["other", sockets.PACKED])
-    assert await packing.connect(timeout=5) == (True, sockets.PACKED)
+    assert await packing.connect(timeout=PATIENCE_SECONDS) == (True, sockets.PACKED)
     async with connected(tenant.slug, cookie) as plain:
-        packed, text = await packing.receive_output(timeout=5), await plain.receive_output(timeout=5)
+        packed, text = (
+            await packing.receive_output(timeout=PATIENCE_SECONDS),
+            await plain.receive_output(timeout=PATIENCE_SECONDS),
+        )
     await packing.disconnect()
     assert zlib.decompress(packed["bytes"]).decode() == text["text"]
     assert 3 * len(packed["bytes"]) < len(text["text"])
@@ -157,7 +161,7 @@ async def test_a_change_arrives_with_its_version() -> None:
     tenant, ledger, cookie, _ = await prepare()
     row = await in_thread(ledger.add)(Status.RUNNING)
     async with connected(tenant.slug, cookie) as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         await heard_by_writers(tenant)
         await in_thread(change)(row, status=Status.COMPLETED, finished_at=row.started_at + timedelta(seconds=2))
         feed.changed(tenant.id, [row.id])
@@ -170,7 +174,7 @@ async def test_what_the_feed_does_not_tell_is_found_all_the_same() -> None:
     tenant, ledger, cookie, _ = await prepare()
     row = await in_thread(ledger.add)(Status.RUNNING)
     async with connected(tenant.slug, cookie) as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         await in_thread(change)(row, status=Status.RETRYING)
         update = await until(communicator, lambda r: r["id"] == str(row.id), seconds=live.LOOK_SECONDS + 3)
     assert update["state"] == "retrying"
@@ -180,15 +184,15 @@ async def test_a_filtered_page_adds_its_state_alone_and_changes_what_it_shows() 
     tenant, ledger, cookie, _ = await prepare()
     row = await in_thread(ledger.add)(Status.RUNNING)
     async with connected(tenant.slug, cookie, "?state=running") as communicator:
-        snapshot = await communicator.receive_json_from(timeout=5)
+        snapshot = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         assert [r["state"] for r in snapshot["rows"]] == ["running"]
         await in_thread(change)(row, status=Status.COMPLETED, finished_at=row.started_at)
         new = await in_thread(ledger.add)(Status.RUNNING)
         feed.changed(tenant.id, [row.id, new.id])
         found: dict[str, dict[str, Any]] = {}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not {str(row.id), str(new.id)} <= found.keys():
-                message = await communicator.receive_json_from(timeout=5)
+                message = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
                 found |= {r["id"]: r for r in message["rows"]}
     assert found[str(row.id)]["insert"] is False
     assert found[str(new.id)]["insert"] is True
@@ -198,8 +202,8 @@ async def test_viewers_of_one_tenant_share_one_reading() -> None:
     tenant, ledger, cookie, _ = await prepare()
     await in_thread(ledger.add)(Status.RUNNING)
     async with connected(tenant.slug, cookie) as one, connected(tenant.slug, cookie) as other:
-        await one.receive_json_from(timeout=5)
-        await other.receive_json_from(timeout=5)
+        await one.receive_json_from(timeout=PATIENCE_SECONDS)
+        await other.receive_json_from(timeout=PATIENCE_SECONDS)
         hubs = hubs_of(tenant)
         assert [len(hub.viewers) for hub in hubs] == [2]
     assert not hubs_of(tenant)
@@ -209,12 +213,12 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
     tenant, ledger, cookie, _ = await prepare()
     row = await in_thread(ledger.add)(Status.RUNNING)
     async with connected(tenant.slug, cookie) as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         (hub,) = hubs_of(tenant)
         (viewer,) = hub.viewers
         viewer.fell_behind = True
         viewer.give(live.Update(rows=[], index=None, tenant_slug=tenant.slug, now=SYSTEM_CLOCK.now()))
-        message = await communicator.receive_json_from(timeout=5)
+        message = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
     assert message["type"] == "snapshot"
     assert [r["id"] for r in message["rows"]] == [str(row.id)]
 
@@ -223,10 +227,10 @@ async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.Monkey
     monkeypatch.setattr(door, "RECHECK_SECONDS", 0.0)
     tenant, _, cookie, person_id = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         await Membership.objects.filter(user_id=person_id).adelete()
-        async with asyncio.timeout(live.LOOK_SECONDS + 3):
-            while (event := await communicator.receive_output(timeout=5))["type"] != "websocket.close":
+        async with asyncio.timeout((live.LOOK_SECONDS + 3) * busy()):
+            while (event := await communicator.receive_output(timeout=PATIENCE_SECONDS))["type"] != "websocket.close":
                 pass
     assert event["code"] == sockets.NOT_FOUND
 
@@ -236,13 +240,13 @@ async def test_who_gets_another_role_gets_a_socket_of_that_role(monkeypatch: pyt
     monkeypatch.setattr(door, "RECHECK_SECONDS", 0.0)
     tenant, _, cookie, person_id = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         await Membership.objects.filter(user_id=person_id).aupdate(role=Role.VIEWER)
-        async with asyncio.timeout(live.LOOK_SECONDS + 3):
-            while (await communicator.receive_output(timeout=5))["type"] != "websocket.close":
+        async with asyncio.timeout((live.LOOK_SECONDS + 3) * busy()):
+            while (await communicator.receive_output(timeout=PATIENCE_SECONDS))["type"] != "websocket.close":
                 pass
     async with connected(tenant.slug, cookie) as communicator:
-        assert (await communicator.receive_json_from(timeout=5))["type"] == "snapshot"
+        assert (await communicator.receive_json_from(timeout=PATIENCE_SECONDS))["type"] == "snapshot"
 
 
 async def test_rows_far_ahead_are_not_pushed() -> None:
@@ -251,7 +255,7 @@ async def test_rows_far_ahead_are_not_pushed() -> None:
     for n in range(10):
         await in_thread(ledger.add)(Status.SCHEDULED, due=timedelta(seconds=30 + n))
     async with connected(tenant.slug, cookie) as communicator:
-        await communicator.receive_json_from(timeout=5)
+        await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         await heard_by_writers(tenant)
         far: Execution = await in_thread(ledger.add)(Status.SCHEDULED, due=timedelta(minutes=50))
         feed.changed(tenant.id, [far.id])
@@ -262,17 +266,17 @@ async def test_rows_far_ahead_are_not_pushed() -> None:
 async def test_a_narrowed_page_adds_what_its_question_finds() -> None:
     tenant, ledger, cookie, _ = await prepare()
     async with connected(tenant.slug, cookie, "?q=WANT&class=standard") as communicator:
-        assert (await communicator.receive_json_from(timeout=5))["summary"] is None
+        assert (await communicator.receive_json_from(timeout=PATIENCE_SECONDS))["summary"] is None
         await heard_by_writers(tenant)
         rows = [await in_thread(ledger.add)(Status.RUNNING, task=name) for name in ("wanted", "other")]
         feed.changed(tenant.id, [row.id for row in rows])
         found: dict[str, bool] = {}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(found) < 2:
-                message = await communicator.receive_json_from(timeout=5)
+                message = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
                 found |= {row["id"]: row["insert"] for row in message["rows"]}
     assert found == {str(rows[0].id): True, str(rows[1].id): False}
-    accepted, _ = await socket(tenant.slug, cookie, query="?state=no_such_state").connect(timeout=5)
+    accepted, _ = await socket(tenant.slug, cookie, query="?state=no_such_state").connect(timeout=PATIENCE_SECONDS)
     assert not accepted
 
 
@@ -281,18 +285,18 @@ async def test_one_execution_is_followed_by_its_own_members_alone() -> None:
     _, _, foreign_cookie, _ = await prepare()
     row = await in_thread(ledger.add)(Status.RUNNING)
     for slug, who in ((tenant.slug, foreign_cookie), (foreign_cookie[:5], cookie)):
-        accepted, _ = await socket(slug, who, query=f"{row.id}/").connect(timeout=5)
+        accepted, _ = await socket(slug, who, query=f"{row.id}/").connect(timeout=PATIENCE_SECONDS)
         assert not accepted
     async with connected(tenant.slug, cookie, f"{row.id}/") as communicator:
-        snapshot = await communicator.receive_json_from(timeout=5)
+        snapshot = await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         assert set(snapshot["pieces"]) == {"head", "why", "fault", "attempts", "data", "story", "lineage"}
         await heard_by_writers(tenant)
         await in_thread(change)(row, status=Status.COMPLETED, finished_at=row.started_at, result={"rows": 1204})
         feed.changed(tenant.id, [row.id])
         told: dict[str, str] = {}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while "1204" not in told.get("data", ""):
-                told |= (await communicator.receive_json_from(timeout=5))["pieces"]
+                told |= (await communicator.receive_json_from(timeout=PATIENCE_SECONDS))["pieces"]
     assert f'data-row-version="{row.version}"' in told["head"]
     assert 'data-standing="resting"' in told["head"]
 
@@ -306,14 +310,14 @@ async def test_thirty_sockets_cost_the_database_what_three_cost() -> None:
         async with AsyncExitStack() as stack:
             opened = [await stack.enter_async_context(connected(tenant.slug, cookie)) for _ in range(count)]
             for communicator in opened:
-                await communicator.receive_json_from(timeout=5)
+                await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
             [hub], [the_door] = hubs_of(tenant), door._doors.values()
             await hub.stop()  # from here on it reads when it is told to
             await in_thread(change)(row, status=Status.COMPLETED)
             with counted() as statements:
                 hub._hand_out(await hub.read(partial(hub.source.update, {row.id}, looking=True)))
                 await the_door.ask()
-                told = [await communicator.receive_output(timeout=5) for communicator in opened]
+                told = [await communicator.receive_output(timeout=PATIENCE_SECONDS) for communicator in opened]
             spent.append(len(statements))
             written |= {len({id(one["text"]) for one in told})}
             assert [len(json.loads(one["text"])["rows"]) for one in told] == [1] * count
@@ -361,7 +365,7 @@ async def test_nothing_is_read_while_nothing_changes_and_then_within_its_patienc
         hub.hear({one}, left_out=False)
         await asyncio.sleep(0.1)
         assert source.read == [set()], "the process cannot afford it yet"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(source.read) < 2:
             await asyncio.sleep(0.01)
     assert time.monotonic() - began < 2

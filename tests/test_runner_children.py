@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,10 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from apps.executions.states import Outcome
+from apps.worker.children.zygote import Zygote
 from tests.runner_tools import SOURCES, alive, assignment, lines, until, watched
 from tests.waiting import busy
 
@@ -111,6 +115,21 @@ def test_deaths_timeouts_and_cancels_in_a_crowd_begin_nothing_twice(tmp_path: Pa
             assert result.assignment in cancelled
         else:
             assert result.outcome is Outcome.TIMED_OUT
+
+
+def test_a_stop_that_comes_after_the_end_costs_no_other_child() -> None:
+    """The zygote is asked to stop a child that has ended and is not reaped yet: of that it will tell as of an end."""
+    ours, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with ours, control:
+        Zygote(control, None)._stop(1, pid)
+        ours.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ours.recv(1)
+    os.waitpid(pid, 0)
 
 
 def test_children_grow_to_the_slots_for_long_jobs_and_no_further() -> None:

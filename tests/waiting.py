@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+PATIENCE_SECONDS = 20.0
+"""How long something may take to come, however busy the machine is. What promises a time measures it."""
 
 
 def busy() -> float:

@@ -179,9 +179,11 @@ class Zygote:
         """Stop the process and say so once it has stopped, or has ended, or will not stop (then it sleeps)."""
         os.kill(pid, signal.SIGSTOP)
         for _ in range(int(STOP_WAIT_SECONDS / 0.0005)):
-            if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG):
+            # In one question: asked for stops alone, Linux answers of one that has ended that there is no such child.
+            seen = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if seen is not None and seen.si_code == os.CLD_STOPPED:
                 break
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if seen is not None:
                 return
             select.select([], [], [], 0.0005)
         self._say("stopped", key)
