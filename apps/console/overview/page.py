@@ -67,7 +67,7 @@ class OverviewPage(PacedPage):
             "hour": self.piece("hour", 30.0, self._hour),
             "today": self.piece("today", 10.0, self._today),
             "letters": self.piece("letters", 2.0, self._letters),
-            "dags": self.piece("dags", 3.0, self._dags),
+            "dags": self.piece("dags", 5.0, self._dags),
             "rows": self.piece("rows", 0.0, self._rows),
         }
 

@@ -12,7 +12,6 @@ from django.utils.safestring import SafeString, mark_safe
 
 from apps.console.tasks.strips import words_of
 from apps.console.wording import duration
-from apps.executions.states import Status
 from apps.executions.task_history import ExecutionLine
 
 WIDTH, HEIGHT = 600, 120
@@ -22,7 +21,6 @@ _WINDOW = 20
 _BAR, _GAP = 5, 1
 _STRIP_HEIGHT = 44
 _LEAST_BAR = 4
-_FAILED = {Status.DEAD_LETTER, Status.RETRYING}
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,8 @@ def _plot(points: Sequence[tuple[ExecutionLine, timedelta]], most: timedelta) ->
         return round(HEIGHT - 6 - (HEIGHT - 12) * (value / most if most else 0.0), 1)
 
     dots = "".join(
-        f'<circle data-state="{line.state.word}" cx="{x(line)}" cy="{y(value)}"'
-        f' r="{3.6 if line.state in _FAILED else 2.6}">'
-        f"<title>{escape(words_of(line))}</title></circle>"
+        f'<path class="dot" data-state="{line.state.word}" d="M{x(line)} {y(value)}h0">'
+        f"<title>{escape(words_of(line))}</title></path>"
         for line, value in points
     )
     lines = ""
@@ -125,6 +122,7 @@ def _plot(points: Sequence[tuple[ExecutionLine, timedelta]], most: timedelta) ->
         lines += f'<polyline class="{name}" points="{path}"/>'
     ground = "".join(f'<path class="ground" d="M0 {y(most * share)}H{WIDTH}"/>' for share in (0, 0.5, 1))
     return mark_safe(  # noqa: S308  numbers, and words that are escaped
-        f'<svg class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{len(points)} executions">'
+        f'<svg class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img"'
+        f' aria-label="{len(points)} executions">'
         f"{ground}{lines}{dots}</svg>"
     )
