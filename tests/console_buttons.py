@@ -45,6 +45,10 @@ def _crontab(_: Desk) -> Mapping[str, Any]:
     return {"text": "30 2 * * * back-up", "timezone": "UTC", "form": "user", "source": "shop"}
 
 
+def _dag_text(_: Desk) -> Mapping[str, Any]:
+    return {"text": "name: typed\nnodes:\n  - {id: only, handler: demo.noop}\n"}
+
+
 def form_of(document: dict[str, Any]) -> Mapping[str, Any]:
     """What the task form sends of this document, written as JSON."""
     return {"mode": "json", form.DOCUMENT: json.dumps(document)}
@@ -160,6 +164,18 @@ BUTTONS: dict[str, Button] = {
     "DAG: run now": _dag("run", "dag.trigger", "dag_runs", "executions"),
     "DAG: pause": _dag("pause", "dag.pause", "dags", sent=_note),
     "DAG: resume": _dag("resume", "dag.resume", "dags", of="paused_dag", sent=_note),
+    "DAG: delete": _dag("delete", "dag.delete", "dags"),
+    "DAG form: check": Button(lambda desk: desk.at("dag_new_check"), "", sent=_dag_text),
+    "DAG form: save": Button(
+        lambda desk: desk.at("dag_new_save"), "dag.create", ("dags", "dag_versions", "dag_nodes"), sent=_dag_text
+    ),
+    "DAG edit: check": Button(lambda desk: desk.at("dag_check", dag_id=desk.dag.id), "", sent=_dag_text),
+    "DAG edit: save": Button(
+        lambda desk: desk.at("dag_save", dag_id=desk.dag.id),
+        "dag.update",
+        ("dags", "dag_versions", "dag_nodes"),
+        lambda desk: {**_dag_text(desk), "version": "1"},
+    ),
     "run: pause": _run("pause", "dag_run.pause", "dag_runs", sent=_note),
     "run: resume": _run("resume", "dag_run.resume", "dag_runs", of="paused_run_id", sent=_note),
     "run: cancel": _run("cancel", "dag_run.cancel", "dag_runs", "executions", sent=_note),

@@ -33,6 +33,8 @@ NO_ANSWER_IS_KEPT = frozenset(
         "task: run now",  # a note is no parameter; other parameters are refused as the API does
         "task form: check",
         "task edit: check",
+        "DAG form: check",
+        "DAG edit: check",
         "worker: drain",
         "shared worker: drain",
         "first steps: put away",

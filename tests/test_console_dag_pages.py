@@ -53,8 +53,10 @@ def boxes(html: str) -> dict[str, str]:
 
 def test_an_empty_list_teaches_the_next_step(tenant: Tenant) -> None:
     html = page(tenant, "dags/")
-    assert "curl -X POST http://testserver/api/v1/dags" in html
+    assert "POST http://testserver/api/v1/dags" in html
+    assert f'href="/t/{tenant.slug}/dags/new"' in html
     assert "<table" not in html
+    assert "dags/new" not in page(tenant, "dags/", Role.VIEWER)
 
 
 def test_the_overview_shows_the_dags_that_ran_last(tenant: Tenant, dags: Dags) -> None:

@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from apps.definitions import services
-from apps.definitions.models import Task
+from apps.definitions.dags import making
+from apps.definitions.models import Dag, Task
 from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.models import Role
@@ -121,6 +122,33 @@ def test_an_edit_shows_the_difference_and_hears_of_another_one(stage: DagStage) 
     expect(page.locator("[data-problem]")).to_contain_text("user:ada saved version 2 while you edited")
     expect(page.locator("[data-problem] a")).to_have_attribute("href", f"/t/acme/tasks/{task.id}/")
     assert Task.objects.get(id=task.id).description == ""
+
+
+def test_a_dag_is_written_drawn_while_one_types_and_edited(stage: DagStage) -> None:
+    page = visit(stage, "dags/new")
+    text = page.locator("textarea.document")
+    nodes = page.locator("[data-drawn] svg.node")
+    expect(nodes).to_have_count(3)
+    text.fill("name: typed\nnodes:\n  - {id: first, handler: demo.noop}\n  - {id: second, depends_on: [frist]}\n")
+    page.get_by_role("button", name="line 4").first.click()
+    assert text.evaluate("box => box.value.slice(box.selectionStart, box.selectionEnd)").startswith("  - {id: second")
+    expect(page.locator("[data-go]")).to_be_disabled()
+    expect(nodes, "the last graph stays").to_have_count(3)
+    hostile = json.dumps({"type": "command", "argv": [HOSTILE]})
+    text.fill(f"name: typed\nnodes:\n  - {{id: first, handler: {hostile}}}\n")
+    expect(nodes).to_have_count(1)
+    page.locator("[data-go]").click()
+    expect(page.locator("h2").first).to_have_text("typed")
+    dag = Dag.objects.get(name="typed")
+    page.keyboard.press("e")
+    expect(page.locator("[data-difference]")).to_contain_text("Nothing yet.")
+    making.update_dag(principal=who(stage.tenant), dag_id=dag.id, data={"max_active_runs": 2}, partial=True)
+    page.locator("textarea.document").press("End")
+    page.locator("textarea.document").fill("name: other\nnodes:\n  - {id: first, handler: demo.noop}\n")
+    expect(page.locator("[data-difference]")).to_contain_text("/name")
+    page.locator("[data-go]").click()
+    expect(page.locator("[data-problem]")).to_contain_text("user:ada saved version 2 while you edited")
+    assert Dag.objects.get(id=dag.id).name == "typed"
 
 
 def test_a_double_click_on_run_now_of_a_paused_task_runs_it_once(stage: DagStage) -> None:

@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 
 from apps.console.access import principal_of
 from apps.console.whole_forms import needs_whole_form
-from apps.definitions.json_values import escape
+from apps.definitions.json_values import escape, unescape
 from apps.executions import ids
 from apps.tenants.models import Role
 from apps.tenants.regions import WrongRegion
@@ -70,7 +70,7 @@ def _errors(error: ChronowebError) -> list[dict[str, str]]:
         assert isinstance(one, InvalidInput)
         steps = one.pointer.strip("/").split("/")
         field = steps[1] if steps[0] == "parameters" and len(steps) > 1 else steps[0]
-        told.append({"field": field.replace("~1", "/").replace("~0", "~"), "problem": f"{one.pointer}: {one.problem}"})
+        told.append({"field": unescape(field), "problem": f"{one.pointer}: {one.problem}"})
     return told
 
 
@@ -79,6 +79,14 @@ def _refuse_nul(request: HttpRequest) -> None:
     for name in ("key", "note"):
         if any("\0" in text for text in request.POST.getlist(name)):
             raise InvalidInput(f"/{name}", None, "has a NUL character", "a text without it")
+
+
+def seen_version(request: HttpRequest) -> int:
+    """The version that a form was made from."""
+    text = request.POST.get("version", "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidInput("/version", text[:80], "says not which version was edited", "a whole number")
+    return int(text)
 
 
 def counted_at(given: Mapping[str, str]) -> datetime | None:

@@ -7,6 +7,7 @@ from apps.console import views
 from apps.console.audit import views as audit
 from apps.console.crontab import views as crontab
 from apps.console.dags import acts
+from apps.console.dags import editing as dag_editing
 from apps.console.dags import views as dags
 from apps.console.executions import acts as execution_acts
 from apps.console.executions import views as executions
@@ -71,7 +72,13 @@ urlpatterns = [
     path("t/<slug:slug>/dead-letters/<uuid:identity>/act/<slug:act>", letter_acts.one_act, name="letter_act"),
     path("t/<slug:slug>/dags/", dags.dags, name="dags"),
     path("t/<slug:slug>/dags/state", dags.runs_state, name="runs_state"),
+    path("t/<slug:slug>/dags/new", dag_editing.new_dag, name="dag_new"),
+    path("t/<slug:slug>/dags/check", dag_editing.check, name="dag_new_check"),
+    path("t/<slug:slug>/dags/save", dag_editing.save, name="dag_new_save"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/", dags.dag, name="dag"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/edit", dag_editing.edit_dag, name="dag_edit"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/check", dag_editing.check, name="dag_check"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/save", dag_editing.save, name="dag_save"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/grid", dags.dag_grid, name="dag_grid"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/yaml", dags.dag_yaml, name="dag_yaml"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/act/<slug:act>", acts.dag_act, name="dag_act"),

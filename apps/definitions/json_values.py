@@ -73,6 +73,11 @@ def escape(name: str) -> str:
     return name[:80].encode("utf-8", "replace").decode().replace("~", "~0").replace("/", "~1")
 
 
+def unescape(step: str) -> str:
+    """The field's name that a step of a JSON pointer stands for."""
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def compact(value: Any) -> bytes:
     """The JSON text that is stored and measured."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

@@ -157,6 +157,14 @@ def system_resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+def literal_resolve(host: str, port: int) -> list[str]:
+    """The address that `host` is written as; none of a name, which nobody is asked for."""
+    try:
+        return [str(ipaddress.ip_address(host))]
+    except ValueError:
+        return []
+
+
 def check_url(url: str, allowed_networks: Sequence[str], *, resolve: Resolve = system_resolve) -> None:
     """Raise InvalidInput (pointer "") for a URL that webhooks could not call.
 

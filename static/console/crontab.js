@@ -1,5 +1,6 @@
 // A crontab as it is pasted: the server says of each line what it would be; nothing is written before "Import".
 import { post, say } from "./act.js";
+import { point } from "./text_lines.js";
 import { localise } from "./times.js";
 import { OF_BROWSER } from "./zones.js";
 
@@ -42,15 +43,6 @@ function soon() {
   waiting = setTimeout(check, CHECK_MS);
 }
 
-// The line's text, chosen and scrolled to.
-function point(number) {
-  const before = text.value.split("\n").slice(0, number - 1).join("\n").length + (number > 1 ? 1 : 0);
-  const end = text.value.indexOf("\n", before);
-  text.focus();
-  text.setSelectionRange(before, end < 0 ? text.value.length : end);
-  text.scrollTop = Math.max(0, (number - 4) * parseFloat(getComputedStyle(text).lineHeight));
-}
-
 if (form) {
   form.elements.timezone.value = OF_BROWSER;
   form.querySelector("#zones").append(...(Intl.supportedValuesOf?.("timeZone") ?? ["UTC"]).map((name) => new Option(name, name)));
@@ -61,7 +53,7 @@ if (form) {
   });
   lines.addEventListener("click", (event) => {
     const number = event.target.closest("[data-line]")?.dataset.line;
-    if (number) point(Number(number));
+    if (number) point(text, Number(number));
   });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -53,7 +53,7 @@ def node_act(request: HttpRequest, principal: Principal, *, run_id: UUID, node_i
 
 @posted
 def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: str) -> JsonResponse:
-    """run (with parameters), pause (with a note), resume."""
+    """run (with parameters), pause (with a note), resume, delete."""
     if act == "run":
         dag = selectors.dag(principal, dag_id)
         refuse_unknown(request, parameters.fields_of(dag))
@@ -66,8 +66,13 @@ def dag_act(request: HttpRequest, principal: Principal, *, dag_id: UUID, act: st
     known: Acts = {
         "pause": lambda: standing.pause_dag(**who, note=note),
         "resume": lambda: standing.resume_dag(**who),
+        "delete": lambda: standing.delete_dag(**who),
     }
-    return _done_once(request, principal, act, known, {"said": f"{act}d", "reload": True})
+    if act == "delete":
+        answer: dict[str, Any] = {"said": "deleted", "go": reverse("console:dags", args=[principal.tenant_slug])}
+    else:
+        answer = {"said": f"{act}d", "reload": True}
+    return _done_once(request, principal, act, known, answer)
 
 
 def _done_once(

@@ -85,4 +85,12 @@ DAG_ACTS = (
         "Occurrences of the pause within the catch-up window run; older ones do not.",
         "paused",
     ),
+    Act(
+        "delete",
+        "Delete",
+        "Delete this DAG?",
+        "Nothing starts it any more. Its runs go on; versions and history stay in the ledger.",
+        typed=True,
+        danger=True,
+    ),
 )

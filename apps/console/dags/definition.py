@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -41,18 +41,25 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Definition:
-    """What `dag.html` shows."""
+class Picture:
+    """A graph, as `_graph.html` shows it. width, height: pixels at its natural size."""
 
-    dag: Dag
-    schedule: str
-    marks: list[Mark]
     boxes: SafeString
     edges: SafeString
     width: float
     height: float
     is_folded: bool
     may_fold: bool
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What `dag.html` shows."""
+
+    dag: Dag
+    schedule: str
+    marks: list[Mark]
+    picture: Picture
     changes: list[Change]
     fields: list[Field]
     yaml: str
@@ -65,18 +72,11 @@ def read(principal: Principal, dag: Dag, folding: Folding, *, now: datetime, ori
     versions = list(rows)
     document = masked_dag(versions[0].definition, role=principal.role)
     nodes = document["nodes"]
-    drawn, titles = _graph(nodes, folding)
-    views = {at: _view(at, node) for at, node in enumerate(nodes)}
     return Definition(
         dag=dag,
         schedule=schedule_words(dag),
         marks=strips.of_dags(principal, [dag.id], now=now)[dag.id],
-        boxes=svg.boxes(drawn.boxes(views, {}), of_run=False),
-        edges=svg.edges(drawn.edges({}, titles)),
-        width=drawn.layout.width,
-        height=drawn.layout.height,
-        is_folded=drawn.is_folded,
-        may_fold=drawn.may_fold,
+        picture=picture(nodes, folding),
         changes=_changes(principal, versions),
         fields=parameters.form_of(dag),
         yaml=write(document) if len(nodes) <= _SHOWN_AS_YAML else "",
@@ -84,7 +84,8 @@ def read(principal: Principal, dag: Dag, folding: Folding, *, now: datetime, ori
     )
 
 
-def _graph(nodes: list[Mapping[str, Any]], folding: Folding) -> tuple[Any, dict[tuple[int, int], str]]:
+def picture(nodes: Sequence[Mapping[str, Any]], folding: Folding) -> Picture:
+    """The graph of a document's nodes."""
     at = {node["id"]: position for position, node in enumerate(nodes)}
     found = [
         ((at[parent], child), condition)
@@ -93,7 +94,15 @@ def _graph(nodes: list[Mapping[str, Any]], folding: Folding) -> tuple[Any, dict[
     ]
     titles = {edge: words.condition(condition) for edge, condition in found if condition}
     drawn = draw(len(nodes), [edge for edge, _ in found], folded=folding.folded, opened=folding.opened)
-    return drawn, titles
+    views = {position: _view(position, node) for position, node in enumerate(nodes)}
+    return Picture(
+        boxes=svg.boxes(drawn.boxes(views, {}), of_run=False),
+        edges=svg.edges(drawn.edges({}, titles)),
+        width=drawn.layout.width,
+        height=drawn.layout.height,
+        is_folded=drawn.is_folded,
+        may_fold=drawn.may_fold,
+    )
 
 
 def _view(at: int, node: Mapping[str, Any]) -> NodeView:

@@ -26,6 +26,7 @@ def dags(request: HttpRequest, principal: Principal) -> HttpResponse:
     """The list."""
     found = listing.read(principal, request.GET, now=SYSTEM_CLOCK.now())
     context = frame(request, principal) | {"page": "dags", "found": found, "origin": _origin(request)}
+    context["may"] = principal.may(Role.OPERATOR)
     return render(request, "console/dags/list.html", context)
 
 

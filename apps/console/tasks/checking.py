@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any
 
 from apps.console.tasks import changes, form, preview
@@ -15,6 +14,7 @@ from apps.definitions.versions import document_of
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+from chronoweb.runtime.outbound import literal_resolve
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def check(principal: Principal, posted: Mapping[str, str], task: Task | None) ->
     before = None if task is None else document_of(task)
     shown = _preview(principal, document, task)
     try:
-        read = read_document(document, now=now, before=before, resolve=_only_literals)
+        read = read_document(document, now=now, before=before, resolve=literal_resolve)
     except InvalidInputs as wrong:
         return Checked(document, told(wrong), preview=shown)
     return Checked(
@@ -51,14 +51,6 @@ def check(principal: Principal, posted: Mapping[str, str], task: Task | None) ->
         lines=changes.lines(before, read),
         preview=shown,
     )
-
-
-def _only_literals(host: str, port: int) -> list[str]:
-    """Addresses are judged at once; names are looked up when the task is saved."""
-    try:
-        return [str(ip_address(host))]
-    except ValueError:
-        return []
 
 
 def told(error: InvalidInput | InvalidInputs) -> list[dict[str, str]]:

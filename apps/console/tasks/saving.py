@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.console.clicks import AnotherForm, key_of, once, question_of
 from apps.console.detail import readable
-from apps.console.posts import posted
+from apps.console.posts import posted, seen_version
 from apps.console.tasks import checking, form, offered
 from apps.definitions import selectors, services
 from apps.definitions.models import Task
@@ -49,7 +49,7 @@ def save(request: HttpRequest, principal: Principal, *, task_id: UUID | None = N
         selectors.task(principal, task_id)  # a foreign one is not told what is wrong with the form
     try:
         document = form.document_of(request.POST)
-        version = None if task_id is None else _version(request)
+        version = None if task_id is None else seen_version(request)
         answer = once(
             principal,
             key=key_of(request.POST),
@@ -90,13 +90,6 @@ def _overtaken(principal: Principal, task_id: UUID, other: Conflict) -> dict[str
         "theirs": reverse("console:task", args=[principal.tenant_slug, task_id]),
         "version": version,
     }
-
-
-def _version(request: HttpRequest) -> int:
-    text = request.POST.get("version", "")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InvalidInput("/version", text[:80], "says not which version was edited", "a whole number")
-    return int(text)
 
 
 def _address(principal: Principal, task: Task) -> str:

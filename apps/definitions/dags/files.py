@@ -6,7 +6,7 @@ dates mean themselves. Anchors may repeat things, but not blow a small file up.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -72,6 +72,34 @@ def read(text: str, *, name: str = "the file") -> Any:
         raise _unreadable(f"{name} cannot be read: {error}", "YAML or JSON") from None
     except RecursionError:
         raise _unreadable(f"{name} is nested too deeply", f"{json_values.DEEPEST} levels") from None
+
+
+def lines_of(text: str, pointers: Iterable[str]) -> dict[str, int]:
+    """In which line, from 1, the value stands that each JSON pointer names, or the nearest around it; a pointer is
+    missing where nothing can be told. text: one that `read` has taken.
+    """
+    try:
+        root = yaml.compose(text, Loader=_Loader)  # JSON as well, which is YAML but for its tabs
+    except yaml.YAMLError:
+        return {}
+    return {} if root is None else {pointer: _line(root, pointer) for pointer in pointers}
+
+
+def _line(node: yaml.Node, pointer: str) -> int:
+    line = node.start_mark.line
+    for step in pointer.split("/")[1:]:
+        key = json_values.unescape(step)
+        if isinstance(node, yaml.MappingNode):
+            found = next(((name, value) for name, value in node.value if name.value == key), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line, found[1]
+        elif isinstance(node, yaml.SequenceNode) and key.isdecimal() and int(key) < len(node.value):
+            node = node.value[int(key)]
+            line = node.start_mark.line
+        else:
+            break
+    return int(line) + 1
 
 
 def write(document: Mapping[str, Any], *, format: str = "yaml") -> str:

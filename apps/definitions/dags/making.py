@@ -30,7 +30,8 @@ from apps.tenants.identity import new_uuid
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
 from chronoweb.runtime import postgres, wakeup
-from chronoweb.runtime.errors import Conflict, InvalidInputs
+from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs
+from chronoweb.runtime.outbound import Resolve, system_resolve
 from chronoweb.runtime.uuids import parse_uuid
 
 
@@ -66,6 +67,24 @@ class Applied:
     dag: Dag | None
     version: int
     differences: list[Difference]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a document would be: as it would be stored, and how it differs from the one in force."""
+
+    document: DagDocument
+    differences: list[Difference]
+
+
+def judge(*, principal: Principal, data: Any, dag: Dag | None = None, resolve: Resolve = system_resolve) -> Judged:
+    """Read a document, for `dag` or as a new one; locks and writes nothing. Raises InvalidInputs."""
+    before = None if dag is None else document_of(dag)
+    document = _read(principal, data, _now(), TasksOf(principal).look, before, resolve)
+    name = document.values["name"]
+    if scoped(live_dags(), principal).filter(name=name).exclude(id=None if dag is None else dag.id).exists():
+        raise InvalidInputs([InvalidInput("/name", name, "is taken by another DAG", "a name of its own")])
+    return Judged(document, differences(before, document.values))
 
 
 @transaction.atomic
@@ -146,10 +165,15 @@ def record(principal: Principal, dag: Dag, action: str, **detail: object) -> Non
 
 
 def _read(
-    principal: Principal, data: Any, now: datetime, tasks: TasksOf, before: Mapping[str, Any] | None
+    principal: Principal,
+    data: Any,
+    now: datetime,
+    tasks: Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]],
+    before: Mapping[str, Any] | None,
+    resolve: Resolve = system_resolve,
 ) -> DagDocument:
     """The document, and that it names channels and its inline nodes secrets which exist."""
-    document = read_dag(data, now=now, find_tasks=tasks, before=before)
+    document = read_dag(data, now=now, find_tasks=tasks, before=before, resolve=resolve)
     listed = "tasks" if "tasks" in data else "nodes"
     handlers = {
         f"/{listed}/{position}/handler": node.stored["handler"]
