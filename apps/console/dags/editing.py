@@ -35,7 +35,7 @@ _TO_BEGIN_WITH = """\
 name: my-first-dag
 description: What it is for.
 schedule: {type: manual}
-# or every morning: {type: cron, expression: "0 6 * * *", timezone: Europe/Berlin}
+# schedule: {type: cron, expression: "0 6 * * *", timezone: Europe/Berlin}
 
 nodes:
   - id: extract
