@@ -13,7 +13,7 @@ django.setup(set_prefix=False)  # loads the apps, which the routing imports
 
 from apps.console.origin import SameOrigin  # noqa: E402  needs the loaded apps
 from apps.console.routing import websocket_urlpatterns  # noqa: E402  likewise
-from chronoweb.runtime import access_log, checks, web_connections  # noqa: E402  likewise
+from chronoweb.runtime import access_log, body_limit, checks, web_connections  # noqa: E402  likewise
 from chronoweb.runtime.config import config  # noqa: E402  likewise
 from chronoweb.runtime.root_path import NoRootPath  # noqa: E402  likewise
 from chronoweb.runtime.web_handler import ThreadedHandler  # noqa: E402  likewise
@@ -25,6 +25,7 @@ if settings.DEMO_ENDPOINTS:
     sockets = [*quickstarts, *sockets]
 
 access_log.install()
+body_limit.install()
 web_connections.share()
 checks.refuse_to_serve()
 

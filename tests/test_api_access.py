@@ -213,6 +213,16 @@ def test_passwords_are_not_tried_for_ever(few_tries: None, path: str) -> None:
     assert Client().post(path, {"username": other.username, "password": "x"}, **kind).status_code != 429
 
 
+def test_another_spelling_or_address_of_the_same_network_is_no_other_account(few_tries: None) -> None:
+    name = make_person(make_tenant()).username
+    spellings = (name, f" {name}", name.upper(), f"{name}\u3000", "".join(chr(ord(c) + 0xFEE0) for c in name))
+    for number, spelling in enumerate(spellings):
+        told = Client().post(
+            "/login/", {"username": spelling, "password": "wrong"}, REMOTE_ADDR=f"2001:db8::{number + 1}"
+        )
+        assert (told.status_code == 429) == (number >= 3), spelling
+
+
 # ---- sessions -----------------------------------------------------------------------------------------------------
 
 

@@ -6,15 +6,18 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect, sync_playwright
 
 from apps.console.login_links import mint
+from apps.console.sockets import NO_PLACE, NOT_FOUND
 from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
@@ -195,6 +198,27 @@ def test_a_lost_socket_is_said_and_made_good(stage: Stage) -> None:
     change(row, status=Status.COMPLETED, finished_at=row.started_at)
     stage.is_live(page)
     expect(page.locator(f"#x-{row.id}")).to_have_attribute("data-state", "completed")
+    banner = page.locator("[data-away]")
+    stage.sockets[-1].close(code=NO_PLACE)
+    expect(banner).to_contain_text("more pages open live than one person may have")
+    stage.is_live(page)
+    expect(banner).to_be_hidden()
+    Session.objects.all().delete()
+    stage.sockets[-1].close(code=NOT_FOUND)
+    expect(banner).to_contain_text("not logged in any more")
+    stage.complaints.clear()  # of sockets that were refused
+
+
+def test_a_body_beyond_measure_is_refused_before_it_is_read(site: str) -> None:
+    asked = HTTPConnection(site.removeprefix("http://"), timeout=10)
+    asked.putrequest("POST", "/api/v1/tasks")
+    asked.putheader("Content-Length", str(10**11))
+    asked.endheaders(b"{")
+    assert asked.getresponse().status == 413
+    asked = HTTPConnection(site.removeprefix("http://"), timeout=10)
+    with suppress(ConnectionError):  # it may be gone before all is sent
+        asked.request("POST", "/api/v1/tasks", iter([b" " * 2**20] * 17), encode_chunked=True)
+    assert asked.getresponse().status == 413
 
 
 def test_hostile_names_do_nothing(stage: Stage) -> None:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from apps.console import door, sockets
 from apps.console import hub as hubs
@@ -26,6 +29,7 @@ from apps.executions import feed
 from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.quickstart.bench.pages import counted
+from apps.tenants import onlookers
 from apps.tenants.models import Membership, Role, Tenant
 from chronoweb.asgi import application
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -116,16 +120,44 @@ async def test_an_unknown_address_is_refused_and_no_fault() -> None:
         assert not accepted
 
 
-async def test_what_a_page_sends_is_not_listened_to() -> None:
-    tenant, ledger, cookie, _ = await prepare()
+async def closed(communicator: WebsocketCommunicator) -> int:
+    """The code with which it is closed."""
+    async with asyncio.timeout((live.LOOK_SECONDS + 3) * busy()):
+        while (event := await communicator.receive_output(timeout=PATIENCE_SECONDS))["type"] != "websocket.close":
+            pass
+    code: int = event["code"]
+    return code
+
+
+async def test_pages_send_nothing_so_who_sends_is_no_page() -> None:
+    """Nobody keeps a process busy by what it would only throw away."""
+    tenant, _, cookie, _ = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
         await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
-        await communicator.send_to(text_data="no JSON")
         await communicator.send_to(bytes_data=b"\xff")
-        row = await in_thread(ledger.add)(Status.RUNNING)
-        await heard_by_writers(tenant)
-        feed.changed(tenant.id, [row.id])
-        await until(communicator, lambda r: r["id"] == str(row.id))
+        assert await closed(communicator) == sockets.NOT_ASKED
+
+
+async def test_one_person_and_one_tenant_have_so_many_pages_live(settings: Settings) -> None:
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, live_views_per_person=2, live_views_per_tenant=3)
+    tenant, _, cookie, _ = await prepare()
+    other = await in_thread(another_member)(tenant)
+    async with AsyncExitStack() as stack:
+        for whose in (cookie, cookie, other):
+            await stack.enter_async_context(connected(tenant.slug, whose))
+        for whose in (cookie, other):
+            one_more = await stack.enter_async_context(connected(tenant.slug, whose))
+            assert await closed(one_more) == sockets.NO_PLACE
+    async with connected(tenant.slug, cookie) as communicator:
+        assert (await communicator.receive_json_from(timeout=PATIENCE_SECONDS))["type"] == "snapshot"
+    assert not onlookers._places._taken
+
+
+def another_member(tenant: Tenant) -> str:
+    """Their session's cookie."""
+    client = Client()
+    client.force_login(make_person(tenant))
+    return client.cookies[settings.SESSION_COOKIE_NAME].value
 
 
 async def test_a_snapshot_comes_first_and_is_the_tenants_own() -> None:
@@ -223,16 +255,30 @@ async def test_a_viewer_that_fell_behind_starts_over() -> None:
     assert [r["id"] for r in message["rows"]] == [str(row.id)]
 
 
-async def test_who_leaves_the_tenant_loses_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ends", ["membership", "session", "password", "account"])
+async def test_who_may_not_look_any_more_loses_the_socket(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
     monkeypatch.setattr(door, "RECHECK_SECONDS", 0.0)
     tenant, _, cookie, person_id = await prepare()
     async with connected(tenant.slug, cookie) as communicator:
         await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
-        await Membership.objects.filter(user_id=person_id).adelete()
-        async with asyncio.timeout((live.LOOK_SECONDS + 3) * busy()):
-            while (event := await communicator.receive_output(timeout=PATIENCE_SECONDS))["type"] != "websocket.close":
-                pass
-    assert event["code"] == sockets.NOT_FOUND
+        await in_thread(end)(ends, person_id, cookie)
+        assert await closed(communicator) == sockets.NOT_FOUND
+
+
+def end(what: str, person_id: int, cookie: str) -> None:
+    """What lets a person look on; by logging out, say."""
+    if what == "membership":
+        Membership.objects.filter(user_id=person_id).delete()
+    elif what == "session":
+        client = Client()
+        client.cookies[settings.SESSION_COOKIE_NAME] = cookie
+        assert client.post("/logout/").status_code == 302
+    else:
+        person = User.objects.get(pk=person_id)
+        if what == "password":
+            person.set_password("another one")
+        person.is_active = what != "account"
+        person.save()
 
 
 async def test_who_gets_another_role_gets_a_socket_of_that_role(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,9 +288,7 @@ async def test_who_gets_another_role_gets_a_socket_of_that_role(monkeypatch: pyt
     async with connected(tenant.slug, cookie) as communicator:
         await communicator.receive_json_from(timeout=PATIENCE_SECONDS)
         await Membership.objects.filter(user_id=person_id).aupdate(role=Role.VIEWER)
-        async with asyncio.timeout((live.LOOK_SECONDS + 3) * busy()):
-            while (await communicator.receive_output(timeout=PATIENCE_SECONDS))["type"] != "websocket.close":
-                pass
+        await closed(communicator)
     async with connected(tenant.slug, cookie) as communicator:
         assert (await communicator.receive_json_from(timeout=PATIENCE_SECONDS))["type"] == "snapshot"
 

@@ -26,6 +26,7 @@ from apps.logs.models import LogChunk
 from apps.logs.records import BEGINNING, Batch, Position
 from apps.logs.transport import Taken, make_publisher, make_tail
 from apps.quickstart.services import ServiceAddresses
+from apps.tenants import onlookers
 from apps.tenants.models import ApiKey, Membership
 from chronoweb.runtime.addresses import Addresses
 from tests.console_ledger import make_person
@@ -370,7 +371,7 @@ async def test_silence_is_broken_by_comments(abook: Logbook, monkeypatch: pytest
     assert 2 <= len(looks) <= 6
 
 
-@pytest.mark.parametrize("ends", ["key", "membership"])
+@pytest.mark.parametrize("ends", ["key", "membership", "session"])
 async def test_who_may_not_look_any_more_is_shown_nothing_more(
     abook: Logbook, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
@@ -386,8 +387,13 @@ async def test_who_may_not_look_any_more_is_shown_nothing_more(
         answer = await browser.get(f"/t/{tenant.slug}{abook.path}", headers=headers)
     viewer = Viewer(aiter(answer.streaming_content))
     assert await viewer.numbers(2) == [1, 2]
-    rows = ApiKey.objects.all() if ends == "key" else Membership.objects.all()
-    await rows.filter(tenant=tenant).adelete()
+    assert onlookers._places._taken
+    if ends == "session":
+        await browser.alogout()
+    else:
+        rows = ApiKey.objects.all() if ends == "key" else Membership.objects.all()
+        await rows.filter(tenant=tenant).adelete()
     with pytest.raises(StopAsyncIteration):
         await viewer.next(seconds=5)
     answer.close()
+    assert not onlookers._places._taken

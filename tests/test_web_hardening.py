@@ -53,6 +53,7 @@ def test_no_answer_lets_script_in(path: str) -> None:
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Referrer-Policy"] == "same-origin"
     assert answer["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "no-store" in answer["Cache-Control"]
     assert "camera=()" in answer["Permissions-Policy"]
     assert re.fullmatch(r"[0-9a-f]{16}", answer["X-Request-Id"])
 

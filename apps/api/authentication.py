@@ -6,7 +6,7 @@ from rest_framework.authentication import BaseAuthentication, CSRFCheck, get_aut
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
-from apps.tenants import keys, people
+from apps.tenants import keys, onlookers, people
 from apps.tenants.principal import Principal
 from apps.tenants.tokens import TokenRefused, principal_of_token
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -61,8 +61,8 @@ def _refuse_forged(request: Request) -> None:
 def still_may(request: Request) -> bool:
     """Whether an answer that goes on for long may go on: what proved who asks is asked again."""
     if request.auth == "session":
-        pair = (request._request.user.pk, principal(request).tenant_slug)
-        return pair in people.roles_of({pair})
+        asked = onlookers.onlooker(request._request.user, request._request.session, principal(request).tenant_slug)
+        return asked in onlookers.roles_of({asked})
     try:
         return Bearer().authenticate(request) is not None
     except AuthenticationFailed:

@@ -15,6 +15,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from apps.definitions.services import VersionMismatch
+from apps.tenants.onlookers import NoPlace
 from apps.tenants.regions import WrongRegion
 from chronoweb.runtime import request_id
 from chronoweb.runtime.errors import (
@@ -108,6 +109,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         return problem(413, "body-too-large", "the body is too large")
     if isinstance(error, TooMany):
         return problem(429, "too-many-requests", str(error), headers=error.taken.headers())
+    if isinstance(error, NoPlace):
+        return problem(429, "too-many-live-views", str(error), headers={"Retry-After": "10"})
     if isinstance(error, exceptions.APIException):
         return _of_drf(error)
     if isinstance(error, _AWAY) or isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):

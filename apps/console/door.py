@@ -13,25 +13,22 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError, InterfaceError
 
 from apps.tenants.models import Role
-from apps.tenants.people import roles_of
+from apps.tenants.onlookers import RECHECK_SECONDS, Onlooker, roles_of
 
 logger = logging.getLogger(__name__)
 
-RECHECK_SECONDS = 30.0
-"""So long whoever is no longer a member, or has another role, may go on looking, whether anything happens or not."""
-Pair = tuple[Any, str]
-"""A person's key, and a tenant's slug."""
+TurnAway = Callable[[], Coroutine[Any, Any, None]]
 
 
 class _Door:
     """The sockets of one event loop, by whose they are."""
 
     def __init__(self) -> None:
-        self._inside: dict[Hashable, tuple[Pair, Role, Callable[[], Coroutine[Any, Any, None]]]] = {}
+        self._inside: dict[Hashable, tuple[Onlooker, Role, TurnAway]] = {}
         self._asking: asyncio.Task[None] | None = None
 
-    def enter(self, key: Hashable, pair: Pair, role: Role, leave: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._inside[key] = (pair, role, leave)
+    def enter(self, key: Hashable, who: Onlooker, role: Role, turn_away: TurnAway) -> None:
+        self._inside[key] = (who, role, turn_away)
         if self._asking is None:
             self._asking = asyncio.create_task(self._keep())
 
@@ -53,9 +50,9 @@ class _Door:
     async def ask(self) -> None:
         """Ask once, and turn away who may not look any more, or not at this: each role has pieces of its own."""
         asked = list(self._inside.items())
-        roles = await database_sync_to_async(roles_of)({pair for _, (pair, _, _) in asked})
-        for key, (pair, role, turn_away) in asked:
-            if roles.get(pair) is not role and key in self._inside:
+        roles = await database_sync_to_async(roles_of)({who for _, (who, _, _) in asked})
+        for key, (who, role, turn_away) in asked:
+            if roles.get(who) is not role and key in self._inside:
                 # A task of its own: with the last one who leaves this one ends.
                 going = asyncio.create_task(turn_away())
                 _going.add(going)
@@ -67,11 +64,11 @@ _going: set[asyncio.Task[None]] = set()
 
 
 @asynccontextmanager
-async def inside(pair: Pair, role: Role, turn_away: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Look on, until `turn_away` is called because the person has not this role in the tenant any more."""
+async def inside(who: Onlooker, role: Role, turn_away: TurnAway) -> AsyncIterator[None]:
+    """Look on, until `turn_away` is called: the session is over, or the person has not this role in the tenant."""
     door = _doors.setdefault(id(asyncio.get_running_loop()), _Door())
     key = object()
-    door.enter(key, pair, role, turn_away)
+    door.enter(key, who, role, turn_away)
     try:
         yield
     finally:

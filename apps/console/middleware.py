@@ -43,5 +43,6 @@ class SecurityHeaders:
         if HEADER not in response:
             response[HEADER] = policy_of(request)
         response.setdefault("Permissions-Policy", PERMISSIONS)
+        response.setdefault("Cache-Control", "private, no-store")  # but files, whose server says how long they keep
         response.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         return response

@@ -1,6 +1,7 @@
 """A live page's socket: whose it is, and the order of what it sends. Nothing that a page sends is listened to."""
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
 from channels.db import database_sync_to_async
@@ -9,18 +10,23 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer, AsyncWebsocke
 from apps.console import door
 from apps.console.access import principal_of
 from apps.console.hub import Hub
+from apps.tenants.onlookers import NoPlace, Onlooker, onlooker, place
 from apps.tenants.principal import Principal
 from apps.tenants.regions import WrongRegion
 from chronoweb.runtime.errors import NotFound
 
 NOT_FOUND = 4404
-"""Closes the socket of who is not, or no longer, a member of the tenant in this role, and of what is not there. Pages
-open another one, which is of the role that the person has then.
+"""Closes the socket of who is not, or no longer, a member of the tenant in this role, of who has logged out, and of
+what is not there. Pages open another one, which is of the role that the person has then.
 """
 PACKED = "chronoweb.zlib"
 """Subprotocol of pages that unpack: a binary message is JSON packed by zlib. One packing serves all sockets, as the
 extension permessage-deflate, which packs for each, does not.
 """
+NO_PLACE = 4429
+"""Closes the socket of who has as many pages open as one may have live; the page says so, and asks now and then."""
+NOT_ASKED = 4400
+"""Closes the socket of who sends something: no page does."""
 U = TypeVar("U")
 
 
@@ -31,6 +37,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
     """No group is used: hubs hand out, and a layer would cost a Redis connection a socket."""
 
     principal: Principal
+    onlooker: Onlooker
     _sending: asyncio.Task[None] | None = None
     _unpacks = False
 
@@ -55,15 +62,22 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         return self.scope["query_string"].decode("utf-8", "replace")
 
     async def connect(self) -> None:
+        self._place = ExitStack()
         if not await database_sync_to_async(self._enter)():
             await self.close(NOT_FOUND)
             return
         self._unpacks = PACKED in self.scope["subprotocols"]
         await self.accept(PACKED if self._unpacks else None)
+        try:
+            self._place.enter_context(place(self.principal))
+        except NoPlace as full:
+            await self.close(NO_PLACE, str(full))
+            return
         self._sending = asyncio.create_task(self._look_on())
 
     async def disconnect(self, code: int) -> None:
         await self._stop_sending()
+        self._place.close()
 
     async def _stop_sending(self) -> None:
         if self._sending is not None:
@@ -72,24 +86,22 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
             self._sending = None
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
-        """Pages have nothing to say here, so what they send is not even parsed."""
-
-    @property
-    def _whose(self) -> tuple[Any, str]:
-        """The person's key, and the tenant's slug."""
-        return self.scope["user"].pk, self.scope["url_route"]["kwargs"]["slug"]
+        """Pages have nothing to say here: what sends is none, and its next message is not waited for."""
+        await self._turn_away(NOT_ASKED)
 
     def _enter(self) -> bool:
         """Whether who opens the page is a member, and the page is there; the session's person has just been read."""
+        person, slug = self.scope["user"], self.scope["url_route"]["kwargs"]["slug"]
         try:
-            self.principal = principal_of(self.scope["user"], self._whose[1])
+            self.principal = principal_of(person, slug)
+            self.onlooker = onlooker(person, self.scope["session"], slug)
             self.check()
         except (NotFound, WrongRegion):
             return False
         return True
 
     async def _look_on(self) -> None:
-        async with door.inside(self._whose, self.principal.role, self._turn_away), self.joined() as (hub, viewer):
+        async with door.inside(self.onlooker, self.principal.role, self._turn_away), self.joined() as (hub, viewer):
             try:
                 await self.send_message(hub, await self.snapshot(hub))
                 while True:
@@ -102,9 +114,9 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
             except NotFound:
                 await self.close(NOT_FOUND)
 
-    async def _turn_away(self) -> None:
+    async def _turn_away(self, code: int = NOT_FOUND) -> None:
         await self._stop_sending()
-        await self.close(NOT_FOUND)
+        await self.close(code)
 
     async def send_message(self, hub: Hub[U], message: dict[str, Any]) -> None:
         """Send it; what many are sent alike is written once."""

@@ -11,8 +11,10 @@ may not look any more ends likewise.
 
 import asyncio
 import json
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from django.db import close_old_connections
@@ -23,6 +25,7 @@ from apps.executions.models import Execution
 from apps.logs import reading
 from apps.logs.records import Batch, Position
 from apps.logs.transport import LogTail
+from apps.tenants.onlookers import RECHECK_SECONDS, place
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.errors import ServiceUnavailable
@@ -33,8 +36,6 @@ FOLLOW_SECONDS = 0.5
 LOOK_SECONDS = 1.0
 CALM_LOOK_SECONDS = 4.0
 """While an attempt runs and shows nothing for long; its end comes by the transport, unless its worker was lost."""
-RECHECK_SECONDS = 30.0
-"""So long whoever may not read the log any more is still shown what comes."""
 HEARTBEAT_SECONDS = 10.0
 SILENT_SECONDS = 2.0
 """After so long an attempt that has shown no line is believed to have none."""
@@ -58,11 +59,18 @@ def respond(
     may_look: Callable[[], bool],
     grouped: bool = False,
 ) -> StreamingHttpResponse:
-    """grouped: events carry many lines each, a JSON line in each data line. may_look: asks the database again."""
+    """grouped: events carry many lines each, a JSON line in each data line. may_look: asks the database again.
+
+    Raises NoPlace.
+    """
+    taken = ExitStack()
+    taken.enter_context(place(principal))
     stream = Stream(principal, execution, tail, after, may_look=may_look, grouped=grouped)
     answer = StreamingHttpResponse(stream.events(), content_type="text/event-stream")
-    answer["Cache-Control"] = "no-cache"
+    answer["Cache-Control"] = "no-store"
     answer["X-Accel-Buffering"] = "no"
+    answer._resource_closers.append(taken.close)  # type: ignore[attr-defined]
+    weakref.finalize(answer, taken.close)  # an answer that nobody waited for is never closed
     return answer
 
 

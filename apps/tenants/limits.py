@@ -1,6 +1,8 @@
 """How often a tenant may ask in a minute, and how often anybody may try a password."""
 
 import hashlib
+import ipaddress
+import unicodedata
 
 from apps.tenants.principal import Principal
 from chronoweb.runtime.config import config
@@ -25,11 +27,25 @@ def name_of(who: Principal) -> str:
 def count_attempt(*, address: str, username: str) -> None:
     """Count one try of a password, by address and by account. Raises TooMany."""
     settings = config()
-    account = hashlib.sha256(username.casefold().encode("utf-8", "replace")).hexdigest()[:32]
-    for name, limit in (
+    address = _network(address)
+    # Forms take away spaces at the ends and know one name by many spellings: all of them are tries of one account.
+    name = unicodedata.normalize("NFKC", username).strip().casefold()
+    account = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:32]
+    for counted, limit in (
         (f"login:address:{address}", settings.login_tries_per_address),
         (f"login:account:{account}:{address}", settings.login_tries_per_account),
     ):
-        taken = limiter().take(name, limit)
+        taken = limiter().take(counted, limit)
         if taken is not None and not taken.let_in:
             raise TooMany(taken, f"too many tries to log in; try again in {taken.retry_seconds} s")
+
+
+def _network(address: str) -> str:
+    """Whose tries are counted together: an address, or of IPv6 the /64 from which its holder may choose any."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(found.ipv4_mapped or ipaddress.ip_network((int(found), 64), strict=False))
+    return str(found)

@@ -1,9 +1,5 @@
 """Which tenants a person sees, and as whom they act in one: of pages, sockets, tokens and sessions alike."""
 
-from collections.abc import Collection
-from typing import Any
-
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import QuerySet
 
@@ -39,21 +35,6 @@ def principal_of(person: Person, slug: str) -> Principal:
         raise NotFound(f"no tenant {slug} that you are a member of")
     tenant, role = found
     return Principal.in_tenant(tenant, role=role, actor=f"user:{_name(person)}")
-
-
-def roles_of(pairs: Collection[tuple[Any, str]]) -> dict[tuple[Any, str], Role]:
-    """The role of each (person's key, tenant's slug) for whom principal_of would not raise; three queries, always."""
-    people, slugs = {key for key, _ in pairs}, {slug for _, slug in pairs}
-    active = get_user_model().objects.filter(pk__in=people, is_active=True)
-    everywhere = dict(active.values_list("pk", "is_superuser"))
-    memberships = Membership.objects.filter(user__in=people, tenant__slug__in=slugs)
-    members = {(key, slug): Role(role) for key, slug, role in memberships.values_list("user", "tenant__slug", "role")}
-    known = set(Tenant.objects.filter(slug__in=slugs).values_list("slug", flat=True))
-    return {
-        (key, slug): Role.OWNER if everywhere[key] else members[key, slug]
-        for key, slug in pairs
-        if key in everywhere and slug in known and (everywhere[key] or (key, slug) in members)
-    }
 
 
 def _everywhere(slug: str) -> tuple[Tenant, Role] | None:

@@ -150,6 +150,10 @@ class Config:
     refresh_token_days: float = _number(7, 0.01, 365, "how long a refresh token is good; each is good once")
     login_tries_per_account: int = _number(10, 1, 10_000, "tries a minute of one account's password from one address")
     login_tries_per_address: int = _number(60, 1, 100_000, "tries a minute of any password from one address")
+    live_views_per_person: int = _number(
+        50, 1, 100_000, "live pages and tails of logs that one web process serves one person, or one API key"
+    )
+    live_views_per_tenant: int = _number(2000, 1, 1_000_000, "the same of one tenant")
     outbound_allowed_networks: tuple[str, ...] = _words("CIDRs that webhooks and containers may reach although private")
 
     @property

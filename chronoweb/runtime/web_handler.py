@@ -69,6 +69,8 @@ class ThreadedHandler(ASGIHandler):
                     task.cancel()
                 with suppress(asyncio.CancelledError, RequestAborted):
                     await tasks[0]
-                with suppress(asyncio.CancelledError):
-                    await tasks[1]
-                await sync_to_async(response.close)()
+                try:
+                    with suppress(asyncio.CancelledError):
+                        await tasks[1]
+                finally:
+                    await sync_to_async(response.close)()

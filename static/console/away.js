@@ -8,6 +8,12 @@ let waiting = null;
 let since = 0;
 
 function look() {
+  const why = mark?.dataset.why;
+  if (why) {
+    banner.querySelector("span").textContent = why;
+    banner.hidden = false;
+    return;
+  }
   const isAway = !navigator.onLine || mark?.dataset.live === "reconnecting";
   if (!isAway) {
     clearTimeout(waiting);

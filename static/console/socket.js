@@ -3,6 +3,12 @@ const HIDDEN_MS = 15000;
 const POLL_MS = 4000;
 const LONGEST_MS = 15000;
 const POLLS_AFTER = 2; // failures in a row
+const NO_PLACE = 4429;
+const WHY = {
+  full: "You have more pages open live than one person may have. This one asks every few seconds instead; close some.",
+  out: "You are not logged in any more, so what you see is old. Load the page to log in again.",
+  gone: "This page is not yours to see any more, or what it showed is gone. What you see is old.",
+};
 
 const PACKED = "chronoweb.zlib"; // long messages come packed where the browser can unpack them
 
@@ -21,8 +27,11 @@ export function follow(page, heard) {
   let polls = null;
   let sleep = null;
   let order = Promise.resolve(); // unpacking takes a moment, and none may overtake another
+  let over = false;
 
-  function say(state) {
+  // why: what a banner says of it.
+  function say(state, why = "") {
+    mark.dataset.why = why;
     mark.dataset.live = state;
     mark.querySelector("span").textContent = state;
   }
@@ -32,12 +41,23 @@ export function follow(page, heard) {
     if (document.hidden || socket?.readyState === WebSocket.OPEN) return;
     const answer = await fetch(page.dataset.pollUrl + location.search).catch(() => null);
     if (socket?.readyState === WebSocket.OPEN) return;
+    if (answer?.redirected) return end(WHY.out); // to the login
+    if (answer?.status === 404) return end(WHY.gone);
     if (answer?.ok) heard(await answer.json());
-    say(answer?.ok ? "polling" : "reconnecting");
+    say(answer?.ok ? "polling" : "reconnecting", answer?.ok ? mark.dataset.why : "");
     polls = setTimeout(poll, POLL_MS);
   }
 
+  // Nothing will come any more: nothing is asked any more.
+  function end(why) {
+    over = true;
+    clearTimeout(again);
+    socket?.close();
+    say("ended", why);
+  }
+
   function connect() {
+    if (over) return;
     clearTimeout(again);
     socket = new WebSocket(new URL(page.dataset.liveUrl + location.search, location.href.replace(/^http/, "ws")), "DecompressionStream" in window ? [PACKED] : []);
     socket.onmessage = (event) => {
@@ -48,12 +68,14 @@ export function follow(page, heard) {
       order = order.then(async () => heard(await message)).catch(reportError);
     };
     socket.onclose = (event) => {
-      if (event.target !== socket) return;
+      if (event.target !== socket || over) return;
       failures += 1;
       if (document.hidden) return say("paused");
-      if (mark.dataset.live !== "polling") say("reconnecting");
+      const isFull = event.code === NO_PLACE;
+      if (isFull) say("polling", WHY.full);
+      else if (mark.dataset.live !== "polling") say("reconnecting");
       again = setTimeout(connect, Math.min(LONGEST_MS, 400 * 2 ** failures) * (0.5 + Math.random() / 2));
-      if (failures === POLLS_AFTER) poll();
+      if (isFull || failures === POLLS_AFTER) poll();
     };
   }
 

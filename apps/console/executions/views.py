@@ -15,7 +15,7 @@ from apps.console.views import frame, in_tenant
 from apps.executions import bulk, selectors
 from apps.executions.models import TaskVersion
 from apps.logs import answers
-from apps.tenants.people import roles_of
+from apps.tenants.onlookers import NoPlace, onlooker, roles_of
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -111,11 +111,13 @@ def logs(request: HttpRequest, principal: Principal, *, identity: UUID) -> HttpR
     found = selectors.execution(principal, identity)
     try:
         if answers.wants_events(request):
-            person = (request.user.pk, principal.tenant_slug)
-            return answers.events(request, principal, found, may_look=lambda: person in roles_of({person}))
+            who = onlooker(request.user, request.session, principal.tenant_slug)
+            return answers.events(request, principal, found, may_look=lambda: who in roles_of({who}))
         return JsonResponse(answers.page(request, principal, found))
     except InvalidInput as error:
         return HttpResponseBadRequest(str(error), content_type="text/plain")
+    except NoPlace as full:
+        return HttpResponse(str(full), status=429, content_type="text/plain")
 
 
 @in_tenant
