@@ -1,7 +1,6 @@
 """A live page's socket: whose it is, and the order of what it sends. Nothing that a page sends is listened to."""
 
 import asyncio
-from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
 from channels.db import database_sync_to_async
@@ -62,22 +61,15 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         return self.scope["query_string"].decode("utf-8", "replace")
 
     async def connect(self) -> None:
-        self._place = ExitStack()
         if not await database_sync_to_async(self._enter)():
             await self.close(NOT_FOUND)
             return
         self._unpacks = PACKED in self.scope["subprotocols"]
         await self.accept(PACKED if self._unpacks else None)
-        try:
-            self._place.enter_context(place(self.principal))
-        except NoPlace as full:
-            await self.close(NO_PLACE, str(full))
-            return
         self._sending = asyncio.create_task(self._look_on())
 
     async def disconnect(self, code: int) -> None:
         await self._stop_sending()
-        self._place.close()
 
     async def _stop_sending(self) -> None:
         if self._sending is not None:
@@ -101,6 +93,13 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
         return True
 
     async def _look_on(self) -> None:
+        try:
+            with place(self.principal):
+                await self._follow()
+        except NoPlace as full:
+            await self.close(NO_PLACE, str(full))
+
+    async def _follow(self) -> None:
         async with door.inside(self.onlooker, self.principal.role, self._turn_away), self.joined() as (hub, viewer):
             try:
                 await self.send_message(hub, await self.snapshot(hub))
