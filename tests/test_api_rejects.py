@@ -110,6 +110,7 @@ def test_every_missing_and_unknown_field_is_told_at_once(api: Api) -> None:
         ({"name": " "}, "/name"),
         ({"name": "x" * 201}, "/name"),
         ({"name": "a\nb"}, "/name"),
+        ({"name": "report-\u202egpj.sh"}, "/name"),
         ({"name": 5}, "/name"),
         ({"description": 5}, "/description"),
         ({"tags": ["a"] * 33}, "/tags"),

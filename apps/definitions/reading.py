@@ -1,5 +1,7 @@
 """Reads an object's fields one by one, and collects what is wrong with each: pointer, value, problem, legal values."""
 
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +13,8 @@ Parsed = TypeVar("Parsed", dict[str, Any], list[str])
 NAME_CHARACTERS = 200
 TAGS = 32
 TAG_CHARACTERS = 63
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""In a name they only deceive: controls, ends of lines, and what turns the writing around."""
 
 
 class DocumentReader:
@@ -63,10 +67,12 @@ class DocumentReader:
             return None
         if not isinstance(value, str):
             self.refuse("name", "is not a string", legal)
-        elif not value.strip() or len(value) > NAME_CHARACTERS:
+            return None
+        value = unicodedata.normalize("NFC", value)  # two spellings that look the same are one name
+        if not value.strip() or len(value) > NAME_CHARACTERS:
             self.refuse("name", "is blank" if not value.strip() else f"is {len(value)} characters long", legal)
-        elif any(character < " " or character == "\x7f" for character in value):
-            self.refuse("name", "contains a control character", legal)
+        elif _UNSEEN.search(value):
+            self.refuse("name", "contains a control character, or one that changes the direction of writing", legal)
         else:
             return value.strip()
         return None
