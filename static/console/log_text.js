@@ -1,6 +1,6 @@
 // One line of a log as elements: colours that programs ask for, words that were searched for, and no more than fits.
 const CODES = /\x1b\[([0-9;]*)m/g;
-const OTHERS = /\x1b(?:\[[0-9;?]*[A-Za-ln-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]/g;
+const OTHERS = /\x1b(?:\[[0-9;?]*[A-Za-ln-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g; // the last turn the writing around
 const COLOURS = new Set(["1", "3", "4"]);
 for (let n = 30; n < 37; n += 1) COLOURS.add(String(n)).add(String(n + 60));
 export const MOST_SHOWN = 2000;
