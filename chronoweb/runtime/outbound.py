@@ -177,7 +177,7 @@ def check_url(url: str, allowed_networks: Sequence[str], *, resolve: Resolve = s
         try:
             addresses = resolve(host, parts.port or (443 if parts.scheme == "https" else 80))
         except (OSError, UnicodeError):
-            if not _is_this_machine(host):
+            if not is_this_machine(host):
                 return
             addresses = ["127.0.0.1"]
         for address in addresses:
@@ -186,7 +186,7 @@ def check_url(url: str, allowed_networks: Sequence[str], *, resolve: Resolve = s
         raise InvalidInput("", url, str(refused), "an http or https URL of a public host") from None
 
 
-def _is_this_machine(name: str) -> bool:
+def is_this_machine(name: str) -> bool:
     """Whether a name is the machine's own by RFC 6761, whatever the resolver of this process says."""
     return f".{name.rstrip('.')}".endswith(".localhost")
 

@@ -17,6 +17,7 @@ from chronoweb.runtime.outbound import (
     Resolve,
     check_address,
     check_host,
+    is_this_machine,
     parse_networks,
     system_resolve,
 )
@@ -45,6 +46,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         try:
             addresses = await asyncio.get_running_loop().run_in_executor(None, self._resolve, host, port)
         except (OSError, UnicodeError) as problem:
+            if is_this_machine(host):
+                check_address("127.0.0.1", self._allowed, host=host)
             raise httpcore.ConnectError(f"{host} cannot be resolved: {problem}") from problem
         for address in addresses:
             check_address(address, self._allowed, host=host)
