@@ -188,7 +188,7 @@ def check_url(url: str, allowed_networks: Sequence[str], *, resolve: Resolve = s
 
 def is_this_machine(name: str) -> bool:
     """Whether a name is the machine's own by RFC 6761, whatever the resolver of this process says."""
-    return f".{name.rstrip('.')}".endswith(".localhost")
+    return f".{name.rstrip('.').lower()}".endswith(".localhost")
 
 
 def _carried(address: Address) -> Address:
