@@ -33,4 +33,5 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Django calls it while the error is handled; one of a service that is away ends by itself."""
     if _is_api(request):
         return problems.server_error(request)
-    return errors.away(request) if errors.is_away(sys.exc_info()[1]) else errors.error_page(request, 500)
+    error = sys.exc_info()[1]
+    return errors.passing(request, error) if errors.is_passing(error) else errors.error_page(request, 500)

@@ -1,16 +1,20 @@
 """Executions over REST: lists by key, detail, cancel in every state, retry, dead letters."""
 
+import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 
 from apps.definitions import services as tasks
 from apps.definitions.models import Task
-from apps.executions import ids
+from apps.executions import ids, searching, selectors
 from apps.executions.models import DeadLetter, Execution, Progress
-from apps.executions.states import Origin, Status
+from apps.executions.selectors import Filter
+from apps.executions.states import Hold, Origin, Status
 from apps.tenants.models import AuditEntry, Role
+from chronoweb.runtime import postgres
 from tests.factories import (
     Api,
     execution,
@@ -219,6 +223,71 @@ def test_a_page_is_read_by_the_index_of_its_order(api: Api, task: Task) -> None:
         assert "Seq Scan" not in plan
         assert "Sort Method" not in plan
         assert "tenant_id_id_idx" in plan
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_a_search_that_stops_goes_on_behind_its_cursor(
+    api: Api, task: Task, monkeypatch: pytest.MonkeyPatch, descending: bool
+) -> None:
+    made = [execution(task, Status.CANCELLED if n % 4 else Status.COMPLETED) for n in range(12)]
+    made += [execution(task, Status.COMPLETED, scheduled_at=now() - timedelta(days=n)) for n in (2, 3, 6)]
+    wanted = sorted((str(row.id) for row in made if row.status == Status.COMPLETED), reverse=descending)
+    monkeypatch.setattr(searching, "SIZES", (2,))
+    monkeypatch.setattr(searching, "LEAST", 2)
+    monkeypatch.setattr(searching, "PAGE_SECONDS", 0)
+    path = f"/executions?status=completed&limit=2&ordering={'-' * descending}scheduled_at"
+    seen, cursor, empty = [], "", 0
+    while cursor is not None:
+        page = api.get(f"{path}{cursor and '&cursor=' + cursor}").json()
+        assert (page["searched_to"] is None) or page["next_cursor"]
+        seen += [item["id"] for item in page["items"]]
+        empty += not page["items"]
+        cursor = page["next_cursor"]
+    assert seen == wanted
+    assert empty, "a page may be empty, and not the last"
+
+
+@pytest.mark.parametrize(
+    ("question", "index"),
+    [
+        (Filter(error_type="KeyError", statuses=frozenset({Status.CANCELLED})), "_expr_id_idx"),
+        (Filter(holds=frozenset({Hold.PAUSED}), error_type="KeyError"), "tenant_id_hold_id_idx"),
+        (Filter(worker_id=7), "tenant_id_id_idx"),
+    ],
+)
+def test_what_is_rare_has_an_index_to_be_found_by(
+    api: Api, task: Task, question: Filter, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a day that was never analysed, too, whether PostgreSQL plans anew or keeps a plan."""
+    tasks.trigger_batch(principal=api.principal, task_id=task.id, items=[{} for _ in range(2000)])
+    Execution.objects.filter(task_id=task.id).update(error={"type": "ValueError"}, hold=Hold.FROZEN)
+    asked: list[tuple[str, dict[str, Any]]] = []
+    read = postgres.UnderDjango.read
+    monkeypatch.setattr(
+        postgres.UnderDjango,
+        "read",
+        lambda self, *what: (asked.append(what), read(self, *what))[1],  # type: ignore[func-returns-value]
+    )
+    assert selectors.some_ids(api.principal, question, now=now(), limit=5).rows == []
+    assert len(asked) >= 2
+    for query, values in asked[:2]:
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            plan = _plan_of(query, values, mode)
+            assert index in plan, plan
+            assert "Seq Scan" not in plan
+
+
+def _plan_of(query: str, values: dict[str, Any], mode: str) -> str:
+    """Of a statement that was prepared."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", query)))
+    sent = re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", query)
+    given = [values[name] for name in names]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM pg_prepared_statements WHERE statement = %s", [sent])
+        [(name,)] = cursor.fetchall()
+        cursor.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        cursor.execute(f"EXPLAIN (COSTS OFF) EXECUTE {name}({', '.join(['%s'] * len(given))})", given)
+        return "\n".join(row[0] for row in cursor)
 
 
 def _plan_of_the_page(api: Api, mode: str) -> str:

@@ -14,11 +14,11 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.console.executions import acts, page, timeline
 from apps.console.executions.asked import Asked
-from apps.executions import services
+from apps.executions import searching, selectors, services
 from apps.executions.models import Attempt, Execution, StandingHold
 from apps.executions.states import Hold, Origin, Outcome, Status
 from apps.tenants.models import AuditEntry, Role, Tenant
-from chronoweb.runtime.config import problems
+from chronoweb.runtime.config import Config, problems
 from chronoweb.runtime.errors import InvalidInput
 from tests.console_dags import make_member
 from tests.console_ledger import HOSTILE, TOKEN, Ledger, change, make_tenant, now
@@ -117,6 +117,36 @@ def test_each_question_finds_its_own_and_the_live_rows_agree(desk: Desk) -> None
         rows = Execution.objects.select_related("task_version").filter(tenant=desk.tenant)
         assert {names[str(row.id)] for row in rows if asked.finds(row, now())} == wanted, query
         assert Asked.of(QueryDict(asked.query()[1:])) == asked
+
+
+def test_what_is_rare_is_sought_so_long_and_the_page_says_how_far(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces of one row each, of which a page has the time for one."""
+    made = [desk.ledger.add(Status.COMPLETED, task="t", due=-n * MINUTE, worker_id=n // 6 + 1) for n in range(1, 9)]
+    wanted = [str(row.id) for row in made if row.worker_id == 2]
+    monkeypatch.setattr(searching, "SIZES", (1,))
+    monkeypatch.setattr(searching, "LEAST", 1)
+    monkeypatch.setattr(searching, "PAGE_SECONDS", 0)
+    seen, query, pages = [], "?worker=2", 0
+    while query:
+        html = desk.see(query)
+        seen += re.findall(r'<tr id="x-([0-9a-f-]+)"', html)
+        further = re.search(r'href="(\?[^"]*before=[^"]+)">Search further back', html)
+        assert ("Searched back to <time" in html) == bool(further)
+        query, pages = further.group(1).replace("&amp;", "&") if further else "", pages + 1
+    assert seen == wanted
+    assert pages > len(made)
+    assert desk.count("retry", "?worker=2")["count"] == len(wanted), "acts have more time, and mean all"
+    monkeypatch.setattr(selectors, "config", lambda: Config(web_statement_seconds=1e-9))
+    answer = desk.client.get(desk.url("count/retry?worker=2"), headers={"accept": "application/json"})
+    assert answer.status_code == 503
+    assert "name a shorter time" in answer.json()["problem"]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_pieces_of_a_search_find_what_the_whole_would(desk: Desk, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(searching, "SIZES", (size,))
+    monkeypatch.setattr(searching, "LEAST", size)
+    test_each_question_finds_its_own_and_the_live_rows_agree(desk)
 
 
 def test_what_is_no_question_shows_all_and_acts_on_nothing(desk: Desk) -> None:

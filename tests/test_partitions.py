@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 
 from apps.executions import partitions, store
+from apps.executions.migrations import _partition_index
 from apps.quickstart.services import ServiceAddresses
 from apps.watchdog import daemon as watchdog_daemon
 from chronoweb.runtime import postgres
@@ -58,10 +60,29 @@ def test_a_day_has_the_indexes_and_room_for_updates_in_place(keeper: psycopg.Con
     row = keeper.execute("SELECT reloptions FROM pg_class WHERE relname = %s", (name,)).fetchone()
     assert row == (["fillfactor=70"],)
     [indexes] = keeper.execute("SELECT array_agg(indexdef) FROM pg_indexes WHERE tablename = %s", (name,)).fetchall()
-    for_all = [definition for definition in indexes[0] if "dag_run_id IS NOT NULL" not in definition]
+    rare = ("dag_run_id IS NOT NULL", "error IS NOT NULL", "hold <> 0")
+    for_all = [definition for definition in indexes[0] if not any(words in definition for words in rare)]
     assert len(for_all) <= 5
-    assert len(indexes[0]) - len(for_all) == 1
+    assert len(indexes[0]) - len(for_all) == len(rare)
     assert not any("status" in definition or "worker_id" in definition for definition in indexes[0])
+
+
+def test_an_index_is_made_of_days_that_are_there_and_goes_on_where_it_was_broken_off(
+    keeper: psycopg.Connection,
+) -> None:
+    made = """SELECT indisvalid, (SELECT count(*) FROM pg_inherits WHERE inhparent = indexrelid)
+        FROM pg_index WHERE indexrelid = 'executions_held'::regclass"""
+    whole = keeper.execute(made).fetchone()
+    assert whole is not None
+    assert whole[0]
+    keeper.execute("DROP INDEX executions_held")
+    keeper.execute("CREATE INDEX executions_held ON ONLY executions (tenant_id, hold, id DESC) WHERE hold <> 0")
+    name = f"executions_{day_suffix(today(keeper))}"
+    keeper.execute(f"CREATE INDEX {name}_held ON {name} (tenant_id, hold, id DESC) WHERE hold <> 0")
+    make = _partition_index.build("executions", "executions_held", "tenant_id, hold, id DESC", "hold <> 0").code
+    for _ in range(2):
+        make(None, SimpleNamespace(connection=keeper))
+        assert keeper.execute(made).fetchone() == whole
 
 
 def test_no_partition_takes_what_has_none(own_ledger: Ledger) -> None:

@@ -21,6 +21,7 @@ from apps.definitions.selectors import refuse_unknown_task
 from apps.executions import selectors, services
 from apps.executions.models import DeadLetter as DeadLetterRow
 from apps.executions.models import Execution
+from apps.executions.searching import Found
 from apps.executions.states import Origin, Status
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.errors import InvalidInput
@@ -54,11 +55,17 @@ class Executions(ListView):
     ordering = Ordering({"scheduled_at": "id"}, default="-scheduled_at")
     declares = {"get": declared("List executions", gives="ExecutionPage")}
 
-    def found(self, request: Request, page: PageRequest) -> Sequence[Execution]:
-        return self.page_of(request, page, wanted(read(self.filters, request.query_params)))
+    def get(self, request: Request, **where: Any) -> Response:
+        page = self.asked(request)
+        found = self.page_of(request, page, self.wanted(request))
+        answer = page.answer(found.rows, self.shown(request, found.rows[: page.limit]), stopped=found.stopped)
+        return Response(answer | {"searched_to": representations.moment(found.searched_to)})
+
+    def wanted(self, request: Request) -> selectors.Filter:
+        return wanted(read(self.filters, request.query_params))
 
     @staticmethod
-    def page_of(request: Request, page: PageRequest, which: selectors.Filter) -> Sequence[Execution]:
+    def page_of(request: Request, page: PageRequest, which: selectors.Filter) -> Found[Execution]:
         now = SYSTEM_CLOCK.now()
         return selectors.executions(
             principal(request), which, now=now, behind=page.last, descending=page.descends, limit=page.limit + 1
@@ -81,12 +88,15 @@ class ExecutionsOfTask(Executions):
     filters = ExecutionsOfTaskFilters
     declares = {"get": declared("List executions of a task", gives="ExecutionPage")}
 
-    def found(self, request: Request, page: PageRequest) -> Sequence[Execution]:
-        values = {**dict.fromkeys(ExecutionFilters.base_filters), **read(self.filters, request.query_params)}
-        found = self.page_of(request, page, wanted({**values, **self.kwargs}))
-        if not found:
+    def get(self, request: Request, **where: Any) -> Response:
+        answer = super().get(request, **where)
+        if not answer.data["items"]:
             refuse_unknown_task(principal(request), self.kwargs["task_id"])
-        return found
+        return answer
+
+    def wanted(self, request: Request) -> selectors.Filter:
+        values = {**dict.fromkeys(ExecutionFilters.base_filters), **read(self.filters, request.query_params)}
+        return wanted({**values, **self.kwargs})
 
 
 class OneExecution(ApiView):

@@ -26,9 +26,13 @@ class ListView(ApiView):
         cls.query_parameters = (*cls.filters.base_filters, *OWN_PARAMETERS)
 
     def get(self, request: Request, **where: Any) -> Response:
-        page = page_request(request, filters=list(self.filters.shapes()), ordering=self.ordering)
+        page = self.asked(request)
         found = self.found(request, page)
         return Response(page.answer(found, self.shown(request, found[: page.limit])))
+
+    def asked(self, request: Request) -> PageRequest:
+        """Which page. Raises InvalidInput (400)."""
+        return page_request(request, filters=list(self.filters.shapes()), ordering=self.ordering)
 
     def found(self, request: Request, page: PageRequest) -> Sequence[Any]:
         """The page's rows, and one more where there are more."""

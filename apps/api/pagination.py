@@ -83,13 +83,20 @@ class PageRequest:
             rows = rows.filter(_behind(self.columns, self.after))
         return list(rows.order_by(*(f"-{path}" if down else path for path, down in self.columns))[: self.limit + 1])
 
-    def answer(self, found: Sequence[Any], items: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The page's JSON. found: limit + 1 rows where there are more; items: the first `limit` of them, shown."""
+    def answer(
+        self, found: Sequence[Any], items: Sequence[dict[str, Any]], *, stopped: UUID | None = None
+    ) -> dict[str, Any]:
+        """The page's JSON. found: limit + 1 rows where there are more; items: the first `limit` of them, shown.
+
+        stopped: behind which id a search goes on that ended before the page was full; of lists in the order of ids.
+        """
         more = len(found) > self.limit
         cursor = None
         if more:
             last = found[self.limit - 1]
             cursor = _encode([_value(last, path) for path, _ in self.columns], self.scope)
+        elif stopped is not None:
+            cursor = _encode([stopped], self.scope)
         return {"items": list(items), "next_cursor": cursor}
 
 

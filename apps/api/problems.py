@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from apps.definitions.services import VersionMismatch
 from apps.tenants.onlookers import NoPlace
 from apps.tenants.regions import WrongRegion
-from chronoweb.runtime import request_id
+from chronoweb.runtime import request_id, statement_limit
 from chronoweb.runtime.errors import (
     Conflict,
     Contradiction,
@@ -26,6 +26,7 @@ from chronoweb.runtime.errors import (
     NotAllowed,
     NotFound,
     ServiceUnavailable,
+    TooSlow,
 )
 from chronoweb.runtime.rate_limit import TooMany
 
@@ -36,6 +37,10 @@ MOST_ERRORS = 100
 """Errors of one answer; a batch of 10,000 may have more, and says how many."""
 
 FAILED = "chronoweb failed, and its log says why: look for the request_id"
+
+TOO_SLOW = (
+    "this takes longer than a request may; ask for less: a shorter time, one task, fewer rows; nothing was written"
+)
 
 _SHOWN = 200  # characters of a value
 _HEADER, _QUERY = "header:", "query:"
@@ -113,6 +118,10 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         return problem(429, "too-many-live-views", str(error), headers={"Retry-After": "10"})
     if isinstance(error, exceptions.APIException):
         return _of_drf(error)
+    if statement_limit.is_too_slow(error):
+        logger.warning("a request takes too long", extra={"action": "api.too_slow", "error": str(error)})
+        detail = str(error) if isinstance(error, TooSlow) else TOO_SLOW
+        return problem(503, "too-slow", detail, headers={"Retry-After": str(statement_limit.RETRY_SECONDS)})
     if isinstance(error, _AWAY) or isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
         logger.warning("a service is away", extra={"action": "api.unavailable", "error": str(error)})
         detail = "a service that this needs does not answer; nothing was written, try again"

@@ -9,8 +9,8 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from chronoweb.runtime import request_id
-from chronoweb.runtime.errors import ServiceUnavailable
+from chronoweb.runtime import request_id, statement_limit
+from chronoweb.runtime.errors import ServiceUnavailable, TooSlow
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +63,25 @@ WORDS = {
 }
 
 
-def error_page(request: HttpRequest, status: int, *, happened: str = "", **more: Any) -> HttpResponse:
-    """The page of a status. happened: instead of its general sentence."""
+SLOW = Words(
+    "This takes too long",
+    "What was asked for would read more than a page may. It was stopped, and nothing was written.",
+    "Narrow it: a shorter time, one task, another filter beside. Or try again when less goes on.",
+    "Try again",
+)
+
+
+def error_page(
+    request: HttpRequest, status: int, *, happened: str = "", words: Words | None = None, **more: Any
+) -> HttpResponse:
+    """The page of a status. words: others than its general ones; happened: instead of one sentence of theirs."""
+    said = words or WORDS[status]
     context = {
         "status": status,
-        "words": WORDS[status],
-        "happened": happened or WORDS[status].happened,
+        "words": said,
+        "happened": happened or said.happened,
         "request_id": request_id.current() if status >= 500 else "",
-        "again": AWAY_SECONDS if status == 503 else 0,
+        "again": AWAY_SECONDS if said is WORDS[503] else 0,
         "logs_in": status in (403, 429),
         **more,
     }
@@ -100,21 +111,29 @@ class ErrorPages:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if request.path.startswith("/api/"):
             return None
-        if not is_away(error):
+        if not is_passing(error):
             return None
-        logger.warning("a service is away", extra={"action": "console.unavailable", "error": str(error)})
-        return away(request)
+        action = "console.too_slow" if statement_limit.is_too_slow(error) else "console.unavailable"
+        logger.warning("a page cannot be made now", extra={"action": action, "error": str(error)})
+        return passing(request, error)
 
 
-def away(request: HttpRequest) -> HttpResponse:
-    """A service that is away; for what a page fetches, in JSON."""
+def passing(request: HttpRequest, error: BaseException | None) -> HttpResponse:
+    """A service that is away, or what takes too long; for what a page fetches, in JSON."""
+    words, seconds = WORDS[503], AWAY_SECONDS
+    if statement_limit.is_too_slow(error):
+        words, seconds = SLOW, statement_limit.RETRY_SECONDS
+    told = str(error) if isinstance(error, TooSlow) else ""
+    happened = told and f"{told[0].upper()}{told[1:]}."
     if "application/json" in request.headers.get("Accept", ""):
-        answer: HttpResponse = JsonResponse({"problem": WORDS[503].happened}, status=503)
+        problem = happened or (words.happened if words is WORDS[503] else f"{words.happened} {words.next}")
+        answer: HttpResponse = JsonResponse({"problem": problem}, status=503)
     else:
-        answer = error_page(request, 503)
-    answer["Retry-After"] = str(AWAY_SECONDS)
+        answer = error_page(request, 503, happened=happened, words=words)
+    answer["Retry-After"] = str(seconds)
     return answer
 
 
-def is_away(error: BaseException | None) -> bool:
-    return isinstance(error, _AWAY)
+def is_passing(error: BaseException | None) -> bool:
+    """Whether the same may be answered later, or narrower."""
+    return isinstance(error, _AWAY) or statement_limit.is_too_slow(error)

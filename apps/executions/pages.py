@@ -6,6 +6,7 @@ filters there are.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,7 @@ from uuid import UUID
 from django.db import connection
 
 from apps.executions import ids
+from apps.executions.candidates import Source
 from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress, TaskVersion
 from chronoweb.runtime import postgres
 from chronoweb.runtime.rows import Rows
@@ -31,13 +33,6 @@ _ATTEMPT = Rows(Attempt)
 _EVENT = Rows(ExecutionEvent)
 _PROGRESS = Rows(Progress)
 
-# scheduled_at chooses the partitions. The same bounds on the id make the index whose order is the page's order the
-# better choice even where statistics are missing: else a day's rows are read and sorted for one page.
-_BOUNDS = """
-FROM executions e
-WHERE e.tenant_id = %(tenant)s AND e.scheduled_at >= %(since)s AND e.scheduled_at < %(until)s
-    AND e.id >= %(lowest)s AND e.id < %(highest)s
-"""
 _ONE = f"""
 SELECT {_EXECUTION.columns("e")} FROM executions e
 WHERE e.scheduled_at = %s AND e.id = %s AND e.tenant_id = %s
@@ -59,20 +54,22 @@ FILTERS = {
     "run": "e.dag_run_id = %(run)s",
     "origins": "e.origin = ANY(%(origins)s)",
     "statuses": "e.status = ANY(%(statuses)s)",
-    # No index on executions names the status; two states have small tables of their own.
-    "active": "e.id IN (SELECT o.execution_id FROM outstanding o WHERE o.tenant_id = %(tenant)s)",
-    "dead": "e.id IN (SELECT d.execution_id FROM dead_letters d WHERE d.tenant_id = %(tenant)s)",
-    "tasks": "e.task_id = ANY(%(tasks)s)",
-    "named": "e.task_version_id IN (SELECT v.id FROM task_versions v"
-    " WHERE v.tenant_id = %(tenant)s AND upper(v.name) LIKE upper(%(named)s))",
+    # The name that few rows are asked for, one by one; and for many, which finds all versions of such a name first.
+    "named": "(SELECT upper(v.name) LIKE upper(%(named)s) FROM task_versions v WHERE v.id = e.task_version_id)",
+    "named_many": "(e.task_version_id IN (SELECT v.id FROM task_versions v"
+    " WHERE v.tenant_id = %(tenant)s AND upper(v.name) LIKE upper(%(named)s))) IS TRUE",
     "classes": "e.class = ANY(%(classes)s)",
     "error_type": "e.error ->> 'type' = %(error_type)s",
     "worker": "e.worker_id = %(worker)s",
+    "hold": "e.hold = %(hold)s",
     "holds": "e.hold = ANY(%(holds)s)",
     "made_by": "e.created_at <= %(made_by)s",
-    "below": "e.id < %(below)s",
-    "above": "e.id > %(above)s",
 }
+"""No index on executions names the status: the states of two kinds have small tables of their own (candidates)."""
+_TASKS_NAMED = """
+SELECT DISTINCT v.task_id FROM task_versions v
+WHERE v.tenant_id = %s AND upper(v.name) LIKE upper(%s) LIMIT %s
+"""
 
 
 def containing(text: str) -> str:
@@ -80,40 +77,61 @@ def containing(text: str) -> str:
     return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
 
 
-def page(
-    filters: Sequence[str], values: dict[str, Any], *, since: datetime, until: datetime, descending: bool, limit: int
-) -> list[Execution]:
-    """Up to `limit` executions with scheduled_at from `since` until before `until`, by id. filters: names of FILTERS.
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of a search: scheduled_at from `since` until before `until`.
 
-    Their versions are not there yet: with_versions.
+    source: whose rows are looked at, at most `size` of them (None: all). filters: names of FILTERS that they pass.
     """
-    query, bounds = _page(_LISTED.columns("e"), filters, since=since, until=until, descending=descending)
-    return _LISTED.read(query, {**values, **bounds, "limit": limit})
+
+    source: Source
+    filters: Sequence[str]
+    values: dict[str, Any]
+    since: datetime
+    until: datetime
+    descending: bool
+    size: int | None
+
+    @property
+    def order(self) -> str:
+        return "DESC" if self.descending else "ASC"
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The values that its statements name."""
+        lowest, highest = ids.lowest(self.since), ids.lowest(self.until)
+        return {**self.values, "since": self.since, "until": self.until, "lowest": lowest, "highest": highest}
 
 
-def page_of_ids(
-    filters: Sequence[str],
-    values: dict[str, Any],
-    *,
-    since: datetime,
-    until: datetime,
-    descending: bool,
-    limit: int | None,
-) -> list[UUID]:
+def page(stretch: Stretch, *, limit: int | None) -> list[Execution]:
+    """Up to `limit` executions, by id. Their versions are not there yet: with_versions."""
+    return _LISTED.read(_page(_LISTED.columns("e"), stretch), {**stretch.bound, "limit": limit})
+
+
+def page_of_ids(stretch: Stretch, *, limit: int | None) -> list[UUID]:
     """The ids of the same; of all that are found where limit is None."""
-    query, bounds = _page("e.id", filters, since=since, until=until, descending=descending)
-    found = postgres.reads(connection).read(query, {**values, **bounds, "limit": limit})
+    found = postgres.reads(connection).read(_page("e.id", stretch), {**stretch.bound, "limit": limit})
     return [identity for (identity,) in found]
 
 
-def _page(
-    columns: str, filters: Sequence[str], *, since: datetime, until: datetime, descending: bool
-) -> tuple[str, dict[str, Any]]:
-    """The statement, and the values that its bounds name."""
-    conditions = "".join(f" AND {FILTERS[name]}" for name in filters)
-    order = "DESC" if descending else "ASC"
-    query = f"SELECT {columns} {_BOUNDS}{conditions} ORDER BY e.id {order} LIMIT %(limit)s"
-    return query, {"since": since, "until": until, "lowest": ids.lowest(since), "highest": ids.lowest(until)}
+def _page(columns: str, stretch: Stretch) -> str:
+    source, order = stretch.source, stretch.order
+    rows = source.rows(stretch.values, order=order, size=stretch.size)
+    conditions = " AND ".join(FILTERS[name] for name in stretch.filters) or "true"
+    return f"SELECT {columns} FROM {rows} WHERE {conditions} ORDER BY {source.key} {order} LIMIT %(limit)s"  # noqa: S608
+
+
+def edge(stretch: Stretch) -> UUID | None:
+    """The last id that the stretch's page looks at; None where that is all of it."""
+    if stretch.size is None:
+        return None
+    query = stretch.source.edge(stretch.values, order=stretch.order, size=stretch.size)
+    return next((found for (found,) in postgres.reads(connection).read(query, stretch.bound)), None)
+
+
+def tasks_named(pattern: str, *, tenant_id: UUID, most: int) -> list[UUID]:
+    """Up to `most` tasks that ever had a name like it."""
+    return [task for (task,) in postgres.reads(connection).read(_TASKS_NAMED, (tenant_id, pattern, most))]
 
 
 def one(identity: UUID, *, tenant_id: UUID) -> Execution | None:

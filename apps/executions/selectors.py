@@ -1,6 +1,6 @@
 """Reading the ledger for people and programs: always a tenant's, always a page."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
-from apps.executions import ids, pages
+from apps.executions import ids, pages, searching
 from apps.executions.models import (
     Attempt,
     DeadLetter,
@@ -16,19 +16,18 @@ from apps.executions.models import (
     ExecutionEvent,
     Progress,
     Slot,
-    TaskVersion,
 )
+from apps.executions.searching import Found
 from apps.executions.states import ACTIVE, RESTING, ExecutionClass, Hold, Origin, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
-from chronoweb.runtime.errors import NotFound
+from chronoweb.runtime.config import config
+from chronoweb.runtime.errors import NotFound, TooSlow
 
 DEFAULT_DAYS_BACK = 35
 """A list that names no `since` looks back this far; without a bound a rare state would be sought in all history."""
 
 _AHEAD = timedelta(days=401)  # nothing is scheduled farther ahead
-_FIRST_WINDOW = timedelta(days=1)
-_FEW_TASKS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +60,61 @@ def executions(
     behind: UUID | None = None,
     descending: bool = True,
     limit: int,
-) -> list[Execution]:
-    """Up to `limit` executions, latest scheduled first (descending) or last, that come behind the id `behind`.
-
-    An id begins with scheduled_at, so the order of ids is the order of time and a day is a stretch of ids. The search
-    goes on window by window: a full page mostly needs one, so most partitions are never opened.
+) -> Found[Execution]:
+    """Up to `limit` executions, latest scheduled first (descending) or last, that come behind the id `behind`; fewer
+    where the time is spent before.
     """
-    filters, values = _terms(principal, wanted, behind=behind, descending=descending)
-    found: list[Execution] = []
-    for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
-        left = limit - len(found)
-        found += pages.page(filters, values, since=since, until=until, descending=descending, limit=left)
-        if len(found) >= limit:
-            break
-    return pages.with_versions(found)
+    search = _search(principal, wanted, now=now, behind=behind, descending=descending)
+    found = search.run(searching.EXECUTIONS, limit=limit, seconds=searching.PAGE_SECONDS)
+    return Found(pages.with_versions(found.rows), found.stopped)
 
 
-def _terms(
-    principal: Principal, wanted: Filter, *, behind: UUID | None, descending: bool
-) -> tuple[list[str], dict[str, Any]]:
-    """Names of the filters of a page (pages.FILTERS), and their values."""
+def some_ids(
+    principal: Principal,
+    wanted: Filter,
+    *,
+    now: datetime,
+    behind: UUID | None = None,
+    descending: bool = True,
+    limit: int,
+    seconds: float | None = None,
+) -> Found[UUID]:
+    """The ids of what `executions` would find. seconds: None: those of a page."""
+    search = _search(principal, wanted, now=now, behind=behind, descending=descending)
+    return search.run(searching.IDS, limit=limit, seconds=searching.PAGE_SECONDS if seconds is None else seconds)
+
+
+def execution_ids(
+    principal: Principal, wanted: Filter, *, now: datetime, behind: UUID | None = None, limit: int | None = None
+) -> list[UUID]:
+    """The ids of all (up to `limit`) that the filter finds, the latest first: what an act by filter is for.
+
+    Raises TooSlow where finding them takes longer than a request may.
+    """
+    seconds = config().web_statement_seconds
+    search = _search(principal, wanted, now=now, behind=behind, descending=True)
+    found = search.run(searching.IDS, limit=limit, seconds=seconds or None)
+    if found.stopped is not None:
+        raise TooSlow(f"finding them takes longer than {seconds:g} s: name a shorter time or a task; nothing was done")
+    return found.rows
+
+
+def _search(
+    principal: Principal, wanted: Filter, *, now: datetime, behind: UUID | None, descending: bool
+) -> searching.Search:
+    return searching.Search(
+        tenant_id=principal.tenant_id,
+        given=_terms(wanted),
+        since=max(wanted.since or now - timedelta(days=DEFAULT_DAYS_BACK), ids.EARLIEST),
+        until=min(wanted.until or ids.LATEST, now + _AHEAD),
+        now=now,
+        behind=behind,
+        descending=descending,
+    )
+
+
+def _terms(wanted: Filter) -> dict[str, Any]:
+    """The values of a search's filters, by their names."""
     given: dict[str, Any] = {
         "task": wanted.task_id,
         "run": wanted.dag_run_id,
@@ -89,77 +123,14 @@ def _terms(
         "classes": [int(which) for which in wanted.classes],
         "error_type": wanted.error_type,
         "worker": wanted.worker_id,
-        "holds": [int(hold) for hold in wanted.holds],
         "made_by": wanted.made_by,
+        "named": wanted.name and pages.containing(wanted.name),
+        "active": (bool(wanted.statuses) and wanted.statuses <= ACTIVE) or None,
+        "dead": wanted.statuses == {Status.DEAD_LETTER} or None,
     }
-    values = {name: value for name, value in given.items() if value not in (None, "", [])}
-    if wanted.name:
-        values["named"] = pages.containing(wanted.name)
-        few = _few_tasks(principal, wanted.name)
-        if few is not None:
-            values["tasks"] = few
-    if behind is not None:
-        values["below" if descending else "above"] = behind
-    filters = list(values)
-    if wanted.statuses and wanted.statuses <= ACTIVE:
-        filters.append("active")
-    elif wanted.statuses == {Status.DEAD_LETTER}:
-        filters.append("dead")
-    return filters, {**values, "tenant": principal.tenant_id}
-
-
-def execution_ids(
-    principal: Principal,
-    wanted: Filter,
-    *,
-    now: datetime,
-    behind: UUID | None = None,
-    descending: bool = True,
-    limit: int | None = None,
-) -> list[UUID]:
-    """The ids of what `executions` would find; of all of it where limit is None."""
-    filters, values = _terms(principal, wanted, behind=behind, descending=descending)
-    found: list[UUID] = []
-    for since, until in _windows(wanted, now=now, behind=behind, descending=descending):
-        left = None if limit is None else limit - len(found)
-        found += pages.page_of_ids(filters, values, since=since, until=until, descending=descending, limit=left)
-        if limit is not None and len(found) >= limit:
-            break
-    return found
-
-
-def _few_tasks(principal: Principal, name: str) -> list[UUID] | None:
-    """The tasks that ever had such a name; None for many. Few tasks have an index to be found by, each; for many, the
-    tenant's own order is the shorter way.
-    """
-    versions = scoped(TaskVersion.objects.all(), principal).filter(name__icontains=name)
-    tasks = versions.order_by().values_list("task_id", flat=True).distinct()
-    found = list(tasks[: _FEW_TASKS + 1])
-    return None if len(found) > _FEW_TASKS else found
-
-
-def _windows(
-    wanted: Filter, *, now: datetime, behind: UUID | None, descending: bool
-) -> Iterator[tuple[datetime, datetime]]:
-    """Stretches of scheduled_at in the order of the page, each longer than the one before."""
-    until = min(wanted.until or ids.LATEST, now + _AHEAD)
-    floor = max(wanted.since or now - timedelta(days=DEFAULT_DAYS_BACK), ids.EARLIEST)
-    begin = None if behind is None else ids.scheduled_at(behind)
-    if begin is not None and descending:
-        until = min(until, begin + timedelta(milliseconds=1))
-    elif begin is not None:
-        floor = max(floor, begin)
-    span = _FIRST_WINDOW
-    if not descending:
-        while floor < until:
-            yield floor, min(floor + span, until)
-            floor, span = floor + span, span * 3
-        return
-    since = min(until, now) - span
-    while until > floor:
-        yield max(since, floor), until
-        span *= 3
-        until, since = since, since - span
+    holds = sorted(int(hold) for hold in wanted.holds)
+    given |= {"hold": holds[0]} if len(holds) == 1 else {"holds": holds}
+    return {name: value for name, value in given.items() if value not in (None, "", [])}
 
 
 def execution(principal: Principal, execution_id: UUID) -> Execution:

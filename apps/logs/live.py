@@ -27,6 +27,7 @@ from apps.logs.records import Batch, Position
 from apps.logs.transport import LogTail
 from apps.tenants.onlookers import RECHECK_SECONDS, place
 from apps.tenants.principal import Principal
+from chronoweb.runtime import statement_limit
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.errors import ServiceUnavailable
 
@@ -197,11 +198,12 @@ def _next(rows: Iterator[Any]) -> Batch | None:
 
 
 async def in_thread(act: Callable[[], T]) -> T:
-    """Run on a thread of this module's own."""
+    """Run on a thread of this module's own: what is streamed may take longer than a request."""
 
     def run() -> T:
         try:
-            return act()
+            with statement_limit.unlimited():
+                return act()
         finally:
             close_old_connections()
 

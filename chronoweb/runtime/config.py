@@ -144,6 +144,9 @@ class Config:
     web_database_connections: int = _number(
         12, 0, 1000, "most connections to PostgreSQL of a web process's requests, which share them; 0: each has its own"
     )
+    web_statement_seconds: float = _number(
+        5, 0, 600, "longest statement of a request, and search of an act by filter; exports and streams none; 0: no end"
+    )
     payload_bytes: int = _number(262144, 1024, 16777216, "largest parameters or result, as JSON text")
     idempotency_days: int = _number(7, 1, 90, "how long an idempotency key is remembered")
     access_token_minutes: float = _number(10, 0.01, 1440, "how long an access token of a person is good")

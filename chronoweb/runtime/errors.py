@@ -16,6 +16,10 @@ class ServiceUnavailable(ChronowebError):
     """PostgreSQL, Redis or the broker did not answer; the loop backs off and tries again."""
 
 
+class TooSlow(ChronowebError):
+    """What was asked takes longer than a request of the web may; the text says what to narrow."""
+
+
 class VaultAway(ServiceUnavailable):
     """Vault does not answer, is sealed or overloaded: later it may be different."""
 

@@ -10,8 +10,10 @@ import time
 from typing import Any
 
 from django.db import connections
+from django.db.backends.signals import connection_created
 from psycopg_pool import ConnectionPool
 
+from chronoweb.runtime import statement_limit
 from chronoweb.runtime.config import config
 
 WAIT_SECONDS = 20.0
@@ -23,7 +25,10 @@ TRUSTED_SECONDS = 1.0
 
 
 def share() -> None:
-    """From now on, let this process's requests share connections. Daemons have their own, and do not call this."""
+    """From now on, let this process's requests share connections, and limit their statements. Daemons have their own,
+    and do not call this.
+    """
+    connection_created.connect(statement_limit.limit)
     if not config().web_database_connections:
         return
     settings = connections.settings["default"]

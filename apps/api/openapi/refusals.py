@@ -28,7 +28,10 @@ KINDS = {
     421: (("wrong-region",), "The tenant is at home in another region."),
     422: (("invalid-input",), "The body was read, and is wrong: each error with its JSON pointer."),
     429: (("too-many-requests",), "A limit of requests is reached."),
-    503: (("unavailable",), "A service that this needs does not answer; nothing was written."),
+    503: (
+        ("unavailable", "too-slow"),
+        "A service that this needs does not answer, or what is asked takes too long; nothing was written.",
+    ),
 }
 """Status → kinds of problems (the last word of `type`), and what they mean."""
 

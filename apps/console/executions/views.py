@@ -43,6 +43,8 @@ def executions(request: HttpRequest, principal: Principal) -> HttpResponse:
         "may": may_act(principal),
         "state_label": ", ".join(rows.label(one) for one in sorted(asked.states)),
         "older": found.older and asked.query(before=found.older),
+        "further": found.further and asked.query(before=found.further),
+        "searched_to": found.searched_to,
         "summary": index and summary.render(index, tenant_slug=slug, chosen=state),
         "states": [
             (one.word, rows.label(one), asked.query(state=one.word), one in asked.states) for one in summary.ORDER

@@ -1,8 +1,8 @@
 """The ledger's partitioned tables, as SQL: Django cannot declare partitions.
 
 `executions` has five indexes and none names the status or the worker: without such an index most of its updates
-are HOT. `wake_at` is in a partial index, by class and tenant, so that the preloader takes them in
-turn whatever the backlog of one. Partitions are made by executions/partitions.py.
+are HOT; those that later migrations add have entries of few rows. `wake_at` is in a partial index, by class and tenant,
+so that the preloader takes them in turn whatever the backlog of one. Partitions are made by executions/partitions.py.
 """
 
 CREATE = """

@@ -25,6 +25,7 @@ class TaskVersion(models.Model):
         verbose_name = "version of a task"
         verbose_name_plural = "versions of tasks"
         constraints = [models.UniqueConstraint(fields=["task_id", "number"], name="task_versions_numbered")]
+        indexes = [models.Index(fields=["tenant", "task_id", "name"], include=["id"], name="task_versions_of_a_name")]
 
     def __str__(self) -> str:
         return f"{self.name} v{self.number}"

@@ -68,7 +68,17 @@ _EXECUTION = record(
 
 SCHEMAS: dict[str, Shape] = {
     "Execution": _EXECUTION,
-    "ExecutionPage": page("Execution"),
+    "ExecutionPage": extended(
+        page("Execution"),
+        {
+            "searched_to": {
+                **or_null(MOMENT),
+                "description": "the scheduled_at that the search came to before its time was spent: there may be fewer "
+                "items than asked for, or none, and next_cursor goes on from there; null: the page is full, or all was "
+                "looked at",
+            }
+        },
+    ),
     "ExecutionDetail": extended(
         _EXECUTION,
         {"progress": or_null("Progress"), "attempts": many("Attempt"), "events": many("ExecutionEvent")},
@@ -193,7 +203,7 @@ _EXAMPLE = {
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "Execution": {"waiting": _EXAMPLE},
-    "ExecutionPage": {"one": {"items": [_EXAMPLE], "next_cursor": None}},
+    "ExecutionPage": {"one": {"items": [_EXAMPLE], "next_cursor": None, "searched_to": None}},
     "ExecutionDetail": {"waiting": {**_EXAMPLE, "progress": None, "attempts": [], "events": []}},
     "Replay": {
         "from_its_checkpoint": {},
