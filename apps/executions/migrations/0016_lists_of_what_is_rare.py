@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ("executions", "0014_workers_drain_and_findings"),
+        ("executions", "0015_runs_have_a_trace"),
     ]
 
     operations = [
