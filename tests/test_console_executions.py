@@ -146,6 +146,8 @@ def test_what_is_rare_is_sought_so_long_and_the_page_says_how_far(desk: Desk, mo
 def test_pieces_of_a_search_find_what_the_whole_would(desk: Desk, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(searching, "SIZES", (size,))
     monkeypatch.setattr(searching, "LEAST", size)
+    monkeypatch.setattr(searching, "PAGE_SECONDS", 60)
+    monkeypatch.setattr(page, "AHEAD_SECONDS", 60)
     test_each_question_finds_its_own_and_the_live_rows_agree(desk)
 
 

@@ -113,10 +113,10 @@ class Search:
             found += rows
             if limit is not None and len(found) >= limit:
                 return Found(found)
-            if edge is None:
+            if edge is None:  # the next window is begun in any case: there are few
                 since, until = windows.pop(0)
                 edge = ids.lowest(since if self.descending else until)
-            if windows and pace.is_spent:
+            elif pace.is_spent:
                 return Found(found, edge)
             behind = edge
         return Found(found)
@@ -135,8 +135,10 @@ class Search:
         if not self.source.merged and left is not None and len(rows) >= left:
             return rows, None
         edge = pages.edge(stretch)
+        if edge is None:
+            return rows, None
         pace.took(monotonic() - began)
-        if edge is not None and self.source.merged:
+        if self.source.merged:
             rows = [row for row in rows if self._reaches(reader.identity(row), edge)]
         return rows, edge
 
@@ -192,10 +194,10 @@ class _Pace:
         self.is_spent = False
 
     def took(self, seconds: float) -> None:
-        """A piece of this size has taken so long."""
+        """A piece of this size has taken so long, and there is more of its window."""
         if self._end is None:
             return
         left = self._end - monotonic()
         fitting = [size for size in SIZES if size * seconds / self.size <= left]
         self.is_spent = not fitting
-        self.size = fitting[-1] if fitting else self.size
+        self.size = fitting[-1] if fitting else SIZES[0]

@@ -16,7 +16,7 @@ from apps.tenants.principal import Principal
 
 _NOT_YET = frozenset({Status.SCHEDULED, Status.PRELOADED})
 _TICK = timedelta(milliseconds=1)
-_AHEAD_SECONDS = 0.02
+AHEAD_SECONDS = 0.02
 """For the nearest of what is ahead, of which there is little for the most part."""
 
 
@@ -65,7 +65,7 @@ def _found(principal: Principal, asked: Asked, now: datetime) -> tuple[list[UUID
         return found.rows, found.stopped
     coming = replace(wanted, since=max(edge, wanted.since or edge), until=until)
     most = max(UPCOMING, SHOWN - len(found.rows)) if _only_ahead(asked) else UPCOMING
-    ahead = selectors.some_ids(principal, coming, now=now, descending=False, limit=most, seconds=_AHEAD_SECONDS)
+    ahead = selectors.some_ids(principal, coming, now=now, descending=False, limit=most, seconds=AHEAD_SECONDS)
     return [*reversed(ahead.rows), *found.rows][: SHOWN + 1], found.stopped
 
 
