@@ -13,6 +13,7 @@ from apps.executions import ids, searching, selectors
 from apps.executions.models import DeadLetter, Execution, Progress
 from apps.executions.selectors import Filter
 from apps.executions.states import Hold, Origin, Status
+from apps.quickstart.bench.pages import counted
 from apps.tenants.models import AuditEntry, Role
 from chronoweb.runtime import postgres
 from tests.factories import (
@@ -59,6 +60,17 @@ def test_the_list_turns_pages_by_key_while_rows_come(api: Api, task: Task) -> No
         cursor = page["next_cursor"]
         execution(task, scheduled_at=start + timedelta(days=3))
     assert seen == expected
+
+
+def test_a_long_page_asks_no_more_than_a_short_one(api: Api, task: Task) -> None:
+    for _ in range(6):
+        execution(task, Status.COMPLETED)
+    asked = []
+    for limit in (1, 6):
+        with counted() as statements:
+            assert len(listed(api, f"limit={limit}")) == limit
+        asked.append(len(statements))
+    assert asked[1] <= asked[0] + 1, "one more, for what lies before the oldest"
 
 
 def test_filters(api: Api, task: Task) -> None:

@@ -24,7 +24,7 @@ _LISTED = Rows(
     Execution,
     without=(
         *("wake_at", "dispatched_at", "overlap", "slot_key", "queue_seconds", "route_id"),
-        *("dag_node", "dag_item", "dag_generation", "traceparent"),
+        *("dag_node", "dag_item", "dag_generation"),
     ),
 )
 """What lists say of each."""

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from time import perf_counter
 from typing import Any
 
@@ -20,50 +21,16 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from apps.definitions.models import Dag
+from apps.definitions.models import Dag, Task
 from apps.executions.dags.models import DagRun
 from apps.executions.models import DeadLetter, Execution, Worker
 from apps.executions.states import Status
 from apps.quickstart.bench import admin_pages
+from apps.quickstart.bench.page_questions import API, QUESTIONS, SMALL
+from apps.tenants.keys import issue
 from apps.tenants.models import Membership, Role, Tenant
 
 TARGET_MS = 200.0
-QUESTIONS: Mapping[str, tuple[str, ...]] = {
-    "tasks": (
-        "sort=changed",
-        "sort=new",
-        "sort=urgent",
-        "q=orders",
-        "q=ship",
-        "q=rd",
-        "q=-004711",
-        "q=nothing-has-this",
-        "q=orders&sort=changed",
-        "tag=billing",
-        "tag=billing&tag=clean&sort=changed",
-        "paused=true",
-        "paused=true&sort=changed",
-        "after={task_id}",
-        "sort=changed&after={task_id}",
-    ),
-    "executions": (
-        *(f"state={status.word}" for status in Status),
-        "before={identity}",
-        "state=scheduled&state=retrying",
-        "q=orders",
-        "error=ConnectionError",
-        "error=NothingOfThisKind",
-        "state=dead_letter&error=ValueError",
-        "why=overlap",
-        "class=critical",
-        "due=ahead",
-        "due=24h&state=cancelled",
-        "task={task_id}",
-        "run={run_id}",
-    ),
-    "dags": ("q=nightly", "q=-0404", "q=nothing-has-this", "tag=etl", "paused=true"),
-}
-"""Query strings that are asked besides the page without any, by the URL's name. In braces: samples by their names."""
 _NO_PAGE = (404, 405)
 """Answers of addresses that only take posts, and of what is not there."""
 
@@ -112,7 +79,9 @@ class Figures:
 
 
 def pages(slug: str, *, requests: int, say: Callable[[str], None]) -> Figures:
-    """Ask for each page of the tenant `requests` times, as its owner."""
+    """Ask `requests` times for each page of the tenant, as its owner, for each list of the API, and for a few pages of
+    the tenant that has least.
+    """
     tenant = Tenant.objects.get(slug=slug)
     client = _owner(tenant)
     known = samples(tenant)
@@ -133,10 +102,40 @@ def pages(slug: str, *, requests: int, say: Callable[[str], None]) -> Figures:
             measured.append(found)
             say(_line(found))
     person = admin_pages.staff()
-    for name, path in admin_pages.addresses(slug, known):
-        measured.append(_measure(person, name, path, requests))
+    others = [
+        *((name, path, person) for name, path in admin_pages.addresses(slug, known)),
+        *_lists(tenant, _program(tenant), known),
+        *_of_the_smallest(tenant),
+    ]
+    for name, path, asking in others:
+        measured.append(_measure(asking, name, path, requests))
         say(_line(measured[-1]))
     return Figures(requests, load, measured, not_read, unknown)
+
+
+def _lists(tenant: Tenant, client: Client, known: Mapping[str, Any]) -> Iterator[tuple[str, str, Client]]:
+    """(name, path, who asks) of the lists of the API."""
+    for route, questions in API.items():
+        for question in questions:
+            asked = f"?{question}" if question else ""
+            try:
+                path = f"/api/v1/{route}{asked}".format_map(known)
+            except KeyError:
+                continue  # nothing of the kind stands in the ledger
+            yield f"api {route}{asked}", path, client
+
+
+def _of_the_smallest(beside: Tenant) -> Iterator[tuple[str, str, Client]]:
+    """The same of pages of the console whose tenant has least."""
+    others = Tenant.objects.exclude(id=beside.id).order_by("id")
+    smallest = min(others, key=lambda tenant: Task.objects.filter(tenant=tenant).count(), default=None)
+    if smallest is None:
+        return
+    client = _owner(smallest)
+    for page, questions in SMALL.items():
+        for question in questions:
+            asked = f"?{question}" if question else ""
+            yield f"smallest {page}{asked}", f"/t/{smallest.slug}/{page}/{asked}", client
 
 
 def _owner(tenant: Tenant) -> Client:
@@ -145,6 +144,12 @@ def _owner(tenant: Tenant) -> Client:
     client = Client(headers={"host": "localhost"}, raise_request_exception=False)
     client.force_login(person)
     return client
+
+
+def _program(tenant: Tenant) -> Client:
+    """One with a key of the API."""
+    key = issue(tenant=tenant, name="bench pages", role=Role.OWNER)
+    return Client(headers={"host": "localhost", "authorization": f"Bearer {key}"}, raise_request_exception=False)
 
 
 def samples(tenant: Tenant) -> dict[str, Any]:
@@ -157,8 +162,14 @@ def samples(tenant: Tenant) -> dict[str, Any]:
     runs = DagRun.objects.filter(tenant=tenant, dag_id__in=[wide] if wide else [], finished_at__isnull=False).order_by(
         "-id"
     )
+    latest = executions.values_list("scheduled_at", flat=True).first()
+    ago = {days: latest and latest - timedelta(days=days) for days in (2, 3)}
+    far = executions.filter(scheduled_at__lt=ago[3]) if latest else executions
     found = {
         "slug": tenant.slug,
+        "two_days_ago": ago[2] and f"{ago[2]:%Y-%m-%dT%H:%M:%SZ}",
+        "three_days_ago": ago[3] and f"{ago[3]:%Y-%m-%dT%H:%M:%SZ}",
+        "far_identity": far.values_list("id", flat=True).first() or executions.values_list("id", flat=True).last(),
         "identity": letters.values_list("execution_id", flat=True).first()
         or executions.values_list("id", flat=True).first(),
         "task_id": completed.values_list("task_id", flat=True).first(),

@@ -39,7 +39,10 @@ class Document(Protocol):
 
 def _pages(addresses: ServiceAddresses, folder: Path, options: Mapping[str, Any], say: Say) -> Document:
     sizes = Sizes(executions=options["executions"], tasks=options["tasks"], dags=options["dags"])
-    seed.seed(sizes, bar=Bar(sys.stderr))
+    if seed.standing().has_executions:
+        say("a ledger was kept there: it is measured as it is")
+    else:
+        seed.seed(sizes, bar=Bar(sys.stderr))
     return pages.pages(sizes.tenants[0], requests=options["each"], say=say)
 
 

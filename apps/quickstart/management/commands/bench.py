@@ -81,7 +81,12 @@ class Command(BaseCommand):
             choices=["dispatcher", "worker-1", "worker-2", "preloader"],
             help="drain only: kill -9 these in the middle, and start them anew",
         )
-        parser.add_argument("--keep", type=Path, metavar="FOLDER", help="work there and keep it, logs included")
+        parser.add_argument(
+            "--keep",
+            type=Path,
+            metavar="FOLDER",
+            help="work there and keep it, logs included; pages measures what it has kept",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
