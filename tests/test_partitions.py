@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -79,7 +80,7 @@ def test_an_index_is_made_of_days_that_are_there_and_goes_on_where_it_was_broken
     keeper.execute("CREATE INDEX executions_held ON ONLY executions (tenant_id, hold, id DESC) WHERE hold <> 0")
     name = f"executions_{day_suffix(today(keeper))}"
     keeper.execute(f"CREATE INDEX {name}_held ON {name} (tenant_id, hold, id DESC) WHERE hold <> 0")
-    make = _partition_index.build("executions", "executions_held", "tenant_id, hold, id DESC", "hold <> 0").code
+    make: Any = _partition_index.build("executions", "executions_held", "tenant_id, hold, id DESC", "hold <> 0").code
     for _ in range(2):
         make(None, SimpleNamespace(connection=keeper))
         assert keeper.execute(made).fetchone() == whole
