@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ("executions", "0015_runs_have_a_trace"),
+        ("executions", "0016_words_of_the_admin"),
     ]
 
     operations = [
