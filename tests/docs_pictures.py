@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-COLOURS = 128
+COLOURS = 256
 HIGHEST = 1000
 """Pixels; below it pages repeat themselves."""
 CHOSEN = {

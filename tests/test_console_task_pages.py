@@ -363,7 +363,7 @@ def test_plots_begin_at_zero_and_show_nothing_of_nothing() -> None:
 
     found = trend.took([line(0, 0), line(60, 10), line(30, 5)])
     assert found is not None
-    heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', found.svg)]
+    heights = [float(y) for y in re.findall(r'class="dot"[^>]* d="M[\d.]+ ([\d.]+)h0"', found.svg)]
     assert heights[0] - heights[2] == pytest.approx((heights[0] - heights[1]) / 2)
     assert trend.took([]) is None
     assert trend.late([line(0, 1)._replace(attempt=2)]) is None
