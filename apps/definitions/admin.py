@@ -49,6 +49,8 @@ class StandingAdmin(StrictAdmin):
     """What runs by a schedule, and may be paused and resumed."""
 
     list_select_related = ("tenant",)
+    ordering = ("-id",)  # the latest first: ids carry the time, and no page sorts all there are
+    sortable_by = ()
     search_fields = ("name", "description")
     search_help_text = "a part of a name or of a description"
     actions = ("pause", "resume", "run_now")
@@ -69,7 +71,7 @@ class StandingAdmin(StrictAdmin):
         zone = schedule.get("timezone") if schedule["type"] in ("cron", "one_shot") else ""
         return f"{schedule['type'].replace('_', ' ')} {what} {zone or ''}".strip()
 
-    @admin.display(description="name", ordering="name")
+    @admin.display(description="name")
     def called(self, row: Task | Dag) -> str:
         return one_line(row.name)
 
