@@ -101,7 +101,7 @@ def keep(page: Page, name: str) -> None:
         page.screenshot(path=str(PICTURES / f"{name}.png"), full_page=True)
 
 
-@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.drill)])
+@pytest.mark.parametrize("more", [False, pytest.param(True, marks=[pytest.mark.drill, pytest.mark.timeout(900)])])
 def test_no_page_keeps_people_out(tourist: Tourist, world: World, more: bool) -> None:
     """Each page of the resolver, in light and dark; more: those that differ from their route's first one, too."""
     stops = pages_of(world, tourist.client, more=more)
@@ -139,6 +139,7 @@ def test_what_opens_over_a_page_keeps_nobody_out(tourist: Tourist, world: World,
 
 
 @pytest.mark.drill
+@pytest.mark.timeout(1800)
 def test_pictures(tourist: Tourist, world: World, chromium: Browser, site: str) -> None:
     """Every page and state at two widths in both themes, for people to look at; nothing sticks out of a page."""
     slug = world.tenant.slug
