@@ -11,7 +11,7 @@ from django.db import connection
 from apps.definitions.models import Dag, Task
 from apps.executions.models import Attempt, DagRun, DeadLetter, Execution, ExecutionEvent, Outstanding, RunNode
 from apps.executions.states import RESTING, Status
-from apps.quickstart.bench import pages
+from apps.quickstart.bench import admin_pages, pages
 from apps.quickstart.seeding import seed
 from apps.quickstart.seeding.progress import Bar
 from apps.quickstart.seeding.sizes import RUNS_EACH, Sizes
@@ -28,6 +28,7 @@ def _in_this_database(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_seeded_ledger_is_whole_and_every_page_of_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "QUESTIONS", {"tasks": ("sort=changed", "after={task_id}")})
+    monkeypatch.setattr(admin_pages, "QUESTIONS", {"execution": ("q={identity}",)})
     lines = StringIO()
     seed.seed(SMALL, bar=Bar(lines))
     assert "executions: 3,000 of 3,000" in lines.getvalue()
