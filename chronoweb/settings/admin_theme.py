@@ -30,6 +30,7 @@ def _file(name: str) -> Callable[[HttpRequest], str]:
 
 
 _MENU = [
+    {"items": [{"title": "Back to the console", "icon": "arrow_back", "link": "/"}]},
     _group(
         "What runs",
         ("Executions", "play_circle", "executions.execution", "what must run and what did; cancel, retry"),

@@ -27,7 +27,8 @@ function check() {
     const value = JSON.parse(editor.value);
     if (value === null || typeof value !== "object" || Array.isArray(value)) words = "Parameters are a JSON object, such as {}.";
   } catch (error) {
-    words = `Not JSON yet: ${place(error.message, editor.value)}.`;
+    const comma = /,\s*[}\]]/.test(editor.value) ? " A comma stands before a closing bracket." : "";
+    words = `Not JSON yet: ${place(error.message, editor.value)}.${comma}`;
   }
   wrong(words);
   const edited = editor.value !== editor.defaultValue;

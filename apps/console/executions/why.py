@@ -25,6 +25,7 @@ _OF_TASK = {
     Code.CIRCUIT_OPEN: "what its task calls",
     Code.CIRCUIT_SLOW_START: "what its task calls",
 }
+_OF_TIME = frozenset({Code.NOT_DUE, Code.RETRY_DELAY})
 _OF_WORKERS = frozenset({Code.NO_WORKER, Code.NO_FREE_SLOT, Code.AWAITING_CLAIM, Code.MAX_CONCURRENT_WORKERS})
 _OF_SCHEDULER = frozenset(
     {Code.TENANT_FROZEN, Code.SCHEDULER_FROZEN, Code.NO_PRELOADER, Code.NO_DISPATCHER, Code.NOT_LOADED}
@@ -93,6 +94,8 @@ def read(principal: Principal, execution: Execution) -> Why | None:
     if [reason.code for reason in found.reasons] == [Code.RUNNING]:
         return None
     causes = [_cause(reason, principal.tenant_slug, execution) for reason in found.reasons]
+    if any(reason.code in _OF_TIME for reason in found.reasons):
+        return Why(causes, None, None)  # until its time nobody stands before it
     return Why(causes, found.position, found.estimate)
 
 

@@ -108,6 +108,8 @@ def _planned(line: Line, entry: Entry, key: str, *, source: str, timezone: str, 
 
 
 def _user_notes(entry: Entry) -> Iterator[str]:
+    if entry.stdin is not None:
+        yield "what stands behind its first % is not run: it is what the command reads from its input"
     if entry.user is not None:
         yield (
             f"ran as {entry.user}; here commands run as a user of the tenant's own (see CHRONOWEB_COMMAND_UIDS), "
