@@ -29,6 +29,8 @@ class Button:
     tables: tuple[str, ...] = ()
     sent: Callable[[Desk], Mapping[str, Any]] = field(default=lambda _: {})
     least: Role = Role.OPERATOR
+    also: str = ""
+    """The action of a second audit row, which came before it."""
     platform: bool = False
     """Whether it is for the platform's own tenant alone."""
 
@@ -194,6 +196,12 @@ BUTTONS: dict[str, Button] = {
     ),
     "execution: run again": Button(
         lambda desk: desk.at("execution_act", identity=desk.resting.id, act="retry"), "execution.retry", ("executions",)
+    ),
+    "execution: try now": Button(
+        lambda desk: desk.at("execution_act", identity=desk.failing.id, act="anew"),
+        "task.trigger",
+        ("executions",),
+        also="execution.cancel",
     ),
     "execution: replay": Button(
         lambda desk: desk.at("execution_act", identity=desk.dead.id, act="retry"),

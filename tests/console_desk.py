@@ -48,6 +48,11 @@ class Desk:
         return self.ledger.add(Status.COMPLETED, task="ended")
 
     @cached_property
+    def failing(self) -> Execution:
+        later = now() + timedelta(minutes=1)
+        return self.ledger.add(Status.RETRYING, task="fails", attempt=1, run_at=later)
+
+    @cached_property
     def waiting(self) -> Execution:
         return self.ledger.add(Status.SCHEDULED, task="waits")
 

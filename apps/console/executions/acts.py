@@ -13,14 +13,16 @@ from django.urls import reverse
 from apps.console import listing
 from apps.console.clicks import key_of, once, question_of
 from apps.console.executions.asked import Asked
+from apps.console.executions.one import waits_to_retry
 from apps.console.posts import counted_at, posted
+from apps.definitions import triggering
 from apps.definitions.replaying import replay_renewed
 from apps.executions import bulk, person_store, selectors, services
 from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK
-from chronoweb.runtime.errors import InvalidInput, NotFound
+from chronoweb.runtime.errors import Conflict, InvalidInput, NotFound
 from chronoweb.runtime.uuids import parse_uuid
 
 ROUND = bulk.BATCH
@@ -34,8 +36,8 @@ DONE_WORDS = {"cancel": "cancelled", "retry": "sent round again"}
 
 @posted
 def one_act(request: HttpRequest, principal: Principal, *, identity: UUID, act: str) -> JsonResponse:
-    """retry, cancel; a key per click."""
-    known = {"retry": _retry, "cancel": _cancel}
+    """retry, cancel, anew (for one that waits for its next attempt); a key per click."""
+    known = {"retry": _retry, "cancel": _cancel, "anew": _anew}
     if act not in known:
         raise NotFound(f"{act} is nothing that can be done to an execution")
     key, question = key_of(request.POST), question_of(request)
@@ -51,6 +53,17 @@ def _retry(principal: Principal, identity: UUID) -> dict[str, Any]:
         return {"said": "sent round again"}
     where = reverse("console:execution", kwargs={"slug": principal.tenant_slug, "identity": made})
     return {"said": "runs again", "go": where}
+
+
+def _anew(principal: Principal, identity: UUID) -> dict[str, Any]:
+    """It is cancelled, which frees its places, and one with its parameters begins, under its task as that is now."""
+    found = selectors.execution(principal, identity)
+    if not waits_to_retry(found):
+        raise Conflict(f"execution {identity} does not wait for another attempt (any more)")
+    services.cancel(principal=principal, execution_id=identity)
+    made = triggering.trigger(principal=principal, task_id=found.task_id, parameters=found.parameters)
+    where = reverse("console:execution", kwargs={"slug": principal.tenant_slug, "identity": made})
+    return {"said": "begins anew", "go": where}
 
 
 def _cancel(principal: Principal, identity: UUID) -> dict[str, Any]:

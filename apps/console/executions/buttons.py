@@ -4,6 +4,13 @@ from apps.console.buttons import Act
 
 ONE = (
     Act(
+        "anew",
+        "Try now",
+        "Not wait for its next attempt?",
+        "It is cancelled, and one with its parameters begins at once, under its task as that is now.",
+        "delayed !asked",
+    ),
+    Act(
         "cancel",
         "Cancel",
         "Cancel this execution?",

@@ -16,7 +16,7 @@ from apps.console.executions.why import Why
 from apps.console.rows import Row, present
 from apps.executions import selectors
 from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress
-from apps.executions.states import RESTING, ExecutionClass, Status
+from apps.executions.states import PENDING, RESTING, ExecutionClass, Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped, scoped_get
 from chronoweb.runtime.config import config
@@ -62,6 +62,7 @@ class Detail:
         words = {
             "resting": self.rests,
             "dead": self.execution.state is Status.DEAD_LETTER,
+            "delayed": waits_to_retry(self.execution),
             "asked": self.execution.cancel_requested_at is not None,
         }
         return " ".join(word for word, holds in words.items() if holds)
@@ -75,6 +76,11 @@ class Detail:
         """The trace that the request which triggered it belongs to."""
         identity = trace_id(self.execution.traceparent)
         return Trace(identity, config().trace_url.replace("{trace_id}", identity)) if identity else None
+
+
+def waits_to_retry(execution: Execution) -> bool:
+    """Whether an attempt has failed and another is to come, as nobody's node."""
+    return execution.state in PENDING and execution.attempt > 0 and execution.dag_run_id is None
 
 
 def read(principal: Principal, identity: UUID, *, now: datetime) -> Detail:

@@ -33,12 +33,11 @@ def _sentence(pulse: Pulse, workers: int) -> tuple[str, str]:
         return "failed", "No worker is live: nothing begins until one is."
     if not pulse.begun:
         return "completed", "Ready: workers are live, and nothing has been due yet."
-    latest = on_time_lately(pulse)
-    if latest:
+    if latest := on_time_lately(pulse):
         return "completed", f"Well: the latest {latest:,} that were due all began within a second."
     if waiting:
         return "retrying", f"Behind: {waiting:,} are due and have not begun."
-    return "retrying", "Some of the latest began more than a second late."
+    return "completed", "Well: workers are live, and nothing that is due waits."
 
 
 def on_time_lately(pulse: Pulse) -> int:

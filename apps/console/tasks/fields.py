@@ -181,7 +181,7 @@ SECTIONS = (
                 "/strict_timing",
                 "Exactly on time",
                 "flag",
-                "else it starts a little later, always by the same seconds, to spread the load (jitter)",
+                "else some seconds before or after, always the same, to spread the load (jitter)",
             ),
             Field(
                 "/idempotent",
