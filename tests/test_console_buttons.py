@@ -39,6 +39,7 @@ NO_ANSWER_IS_KEPT = frozenset(
         "shared worker: drain",
         "first steps: put away",
         "crontab: check",
+        "dag editor: check",
         "crontab: import",
     }
 )
