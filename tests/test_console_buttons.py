@@ -39,7 +39,6 @@ NO_ANSWER_IS_KEPT = frozenset(
         "shared worker: drain",
         "first steps: put away",
         "crontab: check",
-        "dag editor: check",
         "crontab: import",
     }
 )

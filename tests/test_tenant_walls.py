@@ -51,6 +51,7 @@ OPEN = {
     "login/<str:token>": "before anybody is known; the token is the proof",
     "logout/": "of the session alone",
     "admin/login/": "before anybody is known",
+    "admin/password_change/": "of the person alone who asks",
     "api/docs": "of the API, not of anybody",
     "api/v1/openapi.json": "of the API, not of anybody",
     "api/v1/auth/token": "before anybody is known",
