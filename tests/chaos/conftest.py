@@ -11,6 +11,7 @@ import redis
 from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
+from apps.executions import feed
 from apps.quickstart.bench.handlers import RECORD_VARIABLE
 from apps.quickstart.services import ServiceAddresses
 from tests.chaos.rig import QUICK, Rig, rig_on
@@ -25,9 +26,10 @@ def migrate(url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def small_template(services: ServiceAddresses) -> str:
+def small_template(services: ServiceAddresses) -> Iterator[str]:
     """A migrated database with the partitions of four days."""
-    return migrated_once(services, "four_days", **QUICK)
+    yield migrated_once(services, "four_days", **QUICK)
+    feed.close()  # its thread would outlive the services
 
 
 @pytest.fixture
