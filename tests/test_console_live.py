@@ -18,6 +18,7 @@ from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.test import Client
 from pytest_django import Settings
 
@@ -430,3 +431,31 @@ async def test_who_comes_at_once_shares_a_reading_until_there_is_news() -> None:
     hub._hand_out(None)
     assert (await hub.shared("page", reading), await hub.shared("other", reading)) == (2, 3)
     thread.shutdown()
+
+
+class _Silent:
+    """A source whose ledger is away, and comes back."""
+
+    look_seconds, patience_seconds, minds_gaps = 0.01, 0.01, False
+
+    def __init__(self) -> None:
+        self.is_away = False
+
+    def wants(self, identities: set[UUID]) -> set[UUID]:
+        return identities
+
+    def update(self, changed: set[UUID], *, looking: bool) -> None:
+        if self.is_away:
+            raise OperationalError("away")
+
+
+async def test_viewers_are_told_when_the_ledger_falls_silent_and_when_it_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hubs, "_RETRY_SECONDS", 0.01)
+    source, key = _Silent(), uuid4()
+    async with hubs.joined(key, key, lambda: source) as (_, viewer):
+        for is_away, told in ((True, hubs.Unread.SILENT), (False, hubs.Unread.HEARD)):
+            source.is_away = is_away
+            assert await asyncio.wait_for(viewer.updates.get(), PATIENCE_SECONDS) is told
+            assert viewer.updates.empty()

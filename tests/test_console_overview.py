@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from apps.console.overview.page import OverviewPage, figures
 from apps.console.templatetags.figures import short
 from apps.definitions import load
 from apps.definitions.models import Task
-from apps.executions import overview
+from apps.executions import freezing, overview
 from apps.executions.models import CircuitBreaker, Execution, Worker
 from apps.executions.overview import Pulse, Span
 from apps.executions.states import ExecutionClass, Status
@@ -215,6 +216,10 @@ def test_whether_all_is_well_is_said_and_which_circuit_keeps_work_back(ledger: L
     found = verdict.of(who, pulse, workers=2, now=now())
     assert found.text == "Well: the latest 7 that were due all began within a second."
     assert '<bdi class="mono">webhook:a:1</bdi></a> kept failing' in see(tenant)
+    behind = replace(pulse, begun=0, on_time=0, waiting=waiting | {ExecutionClass.BULK: 2000}, spans=[])
+    assert verdict.of(who, behind, workers=2, now=now()).text.startswith("Behind: the latest 2,000")
+    freezing.freeze(tenant=tenant, reason="a dispute", actor="user:ada")
+    assert verdict.of(who, pulse, workers=2, now=now()).text.endswith("until it is thawed. a dispute")
 
 
 def test_names_are_text(ledger: Ledger, tenant: Tenant) -> None:

@@ -159,7 +159,10 @@ def test_the_platforms_owners_move_it_and_nobody_else(staff: Desk, hot: HotTier)
 
 def test_without_redis_the_page_says_so(staff: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot_state, "_client", lambda: redis_client.connect("redis://127.0.0.1:1/0"))
-    assert "Redis does not answer" in staff.see()
+    html = staff.see()
+    assert "Redis does not answer: nothing is dispatched until it does" in html
+    assert "the scheduler dispatches" not in html
+    assert "<b>0</b>" not in html
     assert "Redis does not answer" in Desk(make_tenant()).see()
 
 

@@ -58,6 +58,18 @@ def test_a_quota_that_is_used_up_is_told_everywhere_in_the_same_words() -> None:
     assert coming.code == "not_due", "what is not due is not said to wait for the quota"
 
 
+def test_a_tenant_of_which_as_many_run_as_may_says_so_everywhere() -> None:
+    api = make_api()
+    task = make_task(api.principal)
+    row, _ = factories.execution(task), factories.execution(task, Status.RUNNING)
+    Tenant.objects.filter(id=api.tenant.id).update(max_concurrent_workers=2)
+    assert api.get(f"/executions/{row.id}").json()["reason"] is None
+    Tenant.objects.filter(id=api.tenant.id).update(max_concurrent_workers=1)
+    text = "limit: 1 of 1 running for its tenant"
+    assert text in [reason["text"] for reason in api.get(f"/executions/{row.id}/explain").json()["reasons"]]
+    assert api.get(f"/executions/{row.id}").json()["reason"] == text
+
+
 def test_what_a_person_froze_is_told_with_the_reason() -> None:
     api = make_api()
     row = factories.execution(make_task(api.principal))

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
@@ -30,6 +31,10 @@ _SHARE = 4
 """What takes long to read is read less often: at most a fourth of the time is spent on it."""
 _MOST_BATCHES_BEHIND = 8
 _RETRY_SECONDS = 1.0
+_SILENT_SECONDS = 4.0
+"""A read that has taken so long may never end: viewers are told that what they see may be old."""
+_LONGEST_REST_SECONDS = 15.0
+"""After a read that took long, such as one that waited for a database that was away."""
 _LEAST_PACKED_BYTES = 1000
 _PACKING_LEVEL = 3
 """Rows of a table are alike: a tenth is left, for 1 ms of the processor a 100 kB. Higher levels gain little."""
@@ -77,14 +82,21 @@ class Written:
         return zlib.compress(raw, _PACKING_LEVEL) if len(raw) > _LEAST_PACKED_BYTES else None
 
 
+class Unread(Enum):
+    """What viewers are told beside updates: whether the ledger can be read."""
+
+    SILENT = "silent"
+    HEARD = "heard"
+
+
 class Viewer(Generic[U]):
     """One socket's place in a hub. A viewer that reads too slowly misses batches and is told to start over."""
 
     def __init__(self) -> None:
-        self.updates: asyncio.Queue[U] = asyncio.Queue(_MOST_BATCHES_BEHIND)
+        self.updates: asyncio.Queue[U | Unread] = asyncio.Queue(_MOST_BATCHES_BEHIND)
         self.fell_behind = False
 
-    def give(self, update: U) -> None:
+    def give(self, update: U | Unread) -> None:
         try:
             self.updates.put_nowait(update)
         except asyncio.QueueFull:
@@ -112,6 +124,7 @@ class Hub(Generic[U]):
         self.started = asyncio.Event()
         self._snapshots: dict[Hashable, asyncio.Task[Any]] = {}
         self._written: dict[int, Written] = {}
+        self.is_silent = False
 
     def start(self) -> None:
         self._running = asyncio.create_task(self._run())
@@ -175,8 +188,10 @@ class Hub(Generic[U]):
             changed, self._changed = self._changed, set()
             looking = began >= look_at or self._look_now
             self._look_now = False
+            late = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._tell, True)
             try:
                 update = await self.read(partial(self.source.update, changed, looking=looking))
+                self._tell(False)
                 look_at = time.monotonic() + self.source.look_seconds if looking else look_at
                 self._hand_out(update)
                 self.started.set()
@@ -184,8 +199,20 @@ class Hub(Generic[U]):
                 logger.warning("the console cannot read", extra={"action": "console.unread", "error": str(error)})
                 self._changed |= changed
                 self._look_now = looking
+                self._tell(True)
                 await asyncio.sleep(_RETRY_SECONDS)
-            await asyncio.sleep((_SHARE - 1) * (time.monotonic() - began))
+                continue
+            finally:
+                late.cancel()
+            await asyncio.sleep(min((_SHARE - 1) * (time.monotonic() - began), _LONGEST_REST_SECONDS))
+
+    def _tell(self, is_silent: bool) -> None:
+        """Tell viewers once when the ledger falls silent, and once when it is read again."""
+        if is_silent is self.is_silent:
+            return
+        self.is_silent = is_silent
+        for viewer in self.viewers:
+            viewer.give(Unread.SILENT if is_silent else Unread.HEARD)
 
     async def _stirred(self, look_at: float) -> None:
         """Wait until something has changed, or it is time to look."""

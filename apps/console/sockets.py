@@ -8,7 +8,7 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer, AsyncWebsocke
 
 from apps.console import door
 from apps.console.access import principal_of
-from apps.console.hub import Hub
+from apps.console.hub import Hub, Unread
 from apps.tenants.onlookers import NoPlace, Onlooker, onlooker, place
 from apps.tenants.principal import Principal
 from apps.tenants.regions import WrongRegion
@@ -108,6 +108,8 @@ class LiveConsumer(AsyncJsonWebsocketConsumer, Generic[U]):
                     if viewer.fell_behind:
                         viewer.forget_the_past()
                         await self.send_message(hub, await self.snapshot(hub))
+                    elif isinstance(update, Unread):
+                        await self.send_json({"type": update.value})
                     elif (message := self.message(update)) is not None:
                         await self.send_message(hub, message)
             except NotFound:

@@ -27,6 +27,10 @@ _EVENTS = """
 SELECT execution_id, reason FROM execution_events
 WHERE scheduled_at = ANY(%s) AND execution_id = ANY(%s) AND tenant_id = %s ORDER BY event_id
 """
+_AT_ONCE = """
+SELECT t.max_concurrent_workers, (SELECT count(*) FROM outstanding o WHERE o.tenant_id = t.id)
+FROM tenants t WHERE t.id = %s AND t.max_concurrent_workers IS NOT NULL
+"""
 _QUOTA = Code.EXECUTIONS_PER_HOUR
 
 
@@ -34,7 +38,7 @@ _QUOTA = Code.EXECUTIONS_PER_HOUR
 class Evidence:
     """What chips are made from. notes: of standing holds by (target, reason). events: the last of what was cancelled or
     skipped. running: how many run under the concurrency keys that something waits for. quota: the tenant's that is used
-    up.
+    up. full: where as many of the tenant run as may.
     """
 
     tenant_id: UUID
@@ -43,11 +47,12 @@ class Evidence:
     events: Mapping[UUID, str] = field(default_factory=dict)
     running: Mapping[str, int] = field(default_factory=dict)
     quota: Reason | None = None
+    full: Reason | None = None
 
 
 def gather(principal: Principal, executions: Sequence[Execution], *, now: datetime) -> Evidence:
-    """Two queries, however many executions there are; one more where one waits for its concurrency key, and one where
-    the tenant has used up a quota.
+    """Two queries, however many executions there are; one more where one waits for its concurrency key, one where
+    the tenant has used up a quota, and one where something is due that nothing holds.
     """
     targets = {e.task_id for e in executions if e.hold} | {principal.tenant_id, _EVERYTHING}
     read = postgres.reads(django_connection).read
@@ -58,7 +63,17 @@ def gather(principal: Principal, executions: Sequence[Execution], *, now: dateti
     notes = {(target, reason): note for target, reason, note in holds}
     quota = _quota(principal.tenant_id) if (principal.tenant_id, Hold.QUOTA) in notes else None
     running = selectors.running_under_keys(executions)
-    return Evidence(principal.tenant_id, now, notes, dict(events), running, quota)
+    queued = any(e.state in PENDING and not e.hold and e.run_at <= now for e in executions)
+    full = _full(principal.tenant_id) if queued else None
+    return Evidence(principal.tenant_id, now, notes, dict(events), running, quota, full)
+
+
+def _full(tenant_id: UUID) -> Reason | None:
+    found = postgres.raw(django_connection).execute(_AT_ONCE, (tenant_id,)).fetchone()
+    if found is None or found[1] < found[0]:
+        return None
+    limit, used = found
+    return Reason(Code.MAX_CONCURRENT_WORKERS, words.max_concurrent(used, limit), {"used": used, "limit": limit})
 
 
 def _quota(tenant_id: UUID) -> Reason | None:
@@ -134,7 +149,7 @@ def _of_tenant(execution: Execution, evidence: Evidence) -> Reason | None:
     ):
         if (target, hold) in evidence.notes:
             return _wide(hold, evidence)
-    return None
+    return evidence.full
 
 
 def _wide(hold: Hold, evidence: Evidence) -> Reason:

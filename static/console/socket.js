@@ -1,8 +1,11 @@
 // One socket a page: it connects again by itself, asks now and then while it cannot, and rests while nobody looks.
+import { clockTime, now } from "./times.js";
+
 const HIDDEN_MS = 15000;
 const POLL_MS = 4000;
 const LONGEST_MS = 15000;
 const POLLS_AFTER = 2; // failures in a row
+const SILENT_MS = 4000; // hub.py tells of it after so long
 const NO_PLACE = 4429;
 const WHY = {
   full: "You have more pages open live than one person may have. This one asks every few seconds instead; close some.",
@@ -36,6 +39,16 @@ export function follow(page, heard) {
     mark.querySelector("span").textContent = state;
   }
 
+  // The server answers, and cannot read the ledger: what is shown is not live.
+  function told(message) {
+    if (message.type === "silent") say("stale", `The database has not answered since ${clockTime(now() - SILENT_MS)}. What you see may be old; the page goes on by itself when it is back.`);
+    else if (message.type === "heard") say("live");
+    else {
+      if (message.type === "snapshot") say("live");
+      heard(message);
+    }
+  }
+
   async function poll() {
     clearTimeout(polls);
     if (document.hidden || socket?.readyState === WebSocket.OPEN) return;
@@ -63,9 +76,9 @@ export function follow(page, heard) {
     socket.onmessage = (event) => {
       failures = 0;
       clearTimeout(polls);
-      say("live");
+      if (mark.dataset.live !== "stale") say("live");
       const message = parsed(event.data);
-      order = order.then(async () => heard(await message)).catch(reportError);
+      order = order.then(async () => told(await message)).catch(reportError);
     };
     socket.onclose = (event) => {
       if (event.target !== socket || over) return;

@@ -26,7 +26,16 @@ _OF_TASK = {
     Code.CIRCUIT_SLOW_START: "what its task calls",
 }
 _OF_TIME = frozenset({Code.NOT_DUE, Code.RETRY_DELAY})
-_OF_WORKERS = frozenset({Code.NO_WORKER, Code.NO_FREE_SLOT, Code.AWAITING_CLAIM, Code.MAX_CONCURRENT_WORKERS})
+_OF_WORKERS = frozenset({Code.NO_WORKER, Code.NO_FREE_SLOT, Code.AWAITING_CLAIM})
+_OF_LIMITS = frozenset(
+    {
+        Code.MAX_CONCURRENT_WORKERS,
+        Code.RATE_LIMIT_RPS,
+        Code.EXECUTIONS_PER_HOUR,
+        Code.COMPUTE_MINUTES_PER_MONTH,
+        Code.LOG_STORAGE_GB,
+    }
+)
 _OF_SCHEDULER = frozenset(
     {Code.TENANT_FROZEN, Code.SCHEDULER_FROZEN, Code.NO_PRELOADER, Code.NO_DISPATCHER, Code.NOT_LOADED}
 )
@@ -40,14 +49,14 @@ _WORDS = {
     "outstanding": "{} of its class are out",
     "ahead": "{} wait before it",
     "worker_id": "worker-{}",
-    "failures": "{} failures",
     "percent": "{} % are let through",
     "labels": "labels {}",
     "last_error": "last: {}",
     "when_full": "when full: {}",
 }
 _UNSAID = frozenset(
-    "circuit_id node run_id message error used limit note held_by shard attempt max_attempts key running slots".split()
+    "circuit_id node run_id message error used limit note held_by shard attempt max_attempts key running slots"
+    " failures slow_start_until".split()
 )
 """Figures that the sentence or a link says already."""
 
@@ -112,6 +121,8 @@ def _where(reason: Reason, slug: str, execution: Execution) -> tuple[str, str]:
         return reverse("console:task", kwargs={"slug": slug, "task_id": execution.task_id}), _OF_TASK[reason.code]
     if reason.code in _OF_WORKERS:
         return reverse("console:workers", kwargs={"slug": slug}), "its workers"
+    if reason.code in _OF_LIMITS:
+        return reverse("console:settings_limits", kwargs={"slug": slug}), "its limits and their use"
     if reason.code in _OF_SCHEDULER:
         return _scheduler(slug), "the scheduler"
     if reason.code in _OF_RUN and execution.dag_run_id is not None:

@@ -1,8 +1,11 @@
 """Whether a tenant's work is well, in one sentence, and which circuit keeps some of it back. Pure but for one query."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
+from apps.executions import freezing
 from apps.executions.models import CircuitBreaker
 from apps.executions.overview import ON_TIME_MS, Pulse
 from apps.tenants.principal import Principal
@@ -21,16 +24,26 @@ class Verdict:
 
 
 def of(principal: Principal, pulse: Pulse, *, workers: int, now: datetime) -> Verdict:
-    """One query."""
+    """Two queries."""
     rows = scoped(CircuitBreaker.objects.all(), principal).filter(quarantine_until__gt=now)
-    state, text = _sentence(pulse, workers)
+    frozen = freezing.standing_of([freezing.EVERYTHING, principal.tenant_id])
+    state, text = _frozen(frozen, principal) or _sentence(pulse, workers)
     return Verdict(state, text, list(rows.order_by("quarantine_until")[:MOST_CIRCUITS]))
+
+
+def _frozen(standing: Mapping[UUID, freezing.Frozen], principal: Principal) -> tuple[str, str] | None:
+    for target, what in ((freezing.EVERYTHING, "The scheduler"), (principal.tenant_id, principal.tenant_slug)):
+        if target in standing:
+            return "frozen", f"{what} is frozen: nothing is dispatched until it is thawed. {standing[target].reason}"
+    return None
 
 
 def _sentence(pulse: Pulse, workers: int) -> tuple[str, str]:
     waiting = sum(pulse.waiting.values())
     if not workers:
         return "failed", "No worker is live: nothing begins until one is."
+    if waiting and not pulse.begun:
+        return "retrying", f"Behind: the latest {waiting:,} that were due have not begun."
     if not pulse.begun:
         return "completed", "Ready: workers are live, and nothing has been due yet."
     if latest := on_time_lately(pulse):

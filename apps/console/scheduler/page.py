@@ -111,6 +111,7 @@ class SchedulerPage(PacedPage):
         return self._base() | {
             "frozen": frozen,
             "own": own,
+            "away": self._hot is None,
             "tenants": tenants,
             "acts": [one for one in acts if one[1]],
         }
