@@ -444,9 +444,10 @@ class _Silent:
     def wants(self, identities: set[UUID]) -> set[UUID]:
         return identities
 
-    def update(self, changed: set[UUID], *, looking: bool) -> None:
+    def update(self, changed: set[UUID], *, looking: bool) -> int | None:
         if self.is_away:
             raise OperationalError("away")
+        return None
 
 
 async def test_viewers_are_told_when_the_ledger_falls_silent_and_when_it_is_read_again(
@@ -454,7 +455,11 @@ async def test_viewers_are_told_when_the_ledger_falls_silent_and_when_it_is_read
 ) -> None:
     monkeypatch.setattr(hubs, "_RETRY_SECONDS", 0.01)
     source, key = _Silent(), uuid4()
-    async with hubs.joined(key, key, lambda: source) as (_, viewer):
+
+    def make() -> hubs.Source[int]:
+        return source
+
+    async with hubs.joined(key, key, make) as (_, viewer):
         for is_away, told in ((True, hubs.Unread.SILENT), (False, hubs.Unread.HEARD)):
             source.is_away = is_away
             assert await asyncio.wait_for(viewer.updates.get(), PATIENCE_SECONDS) is told
