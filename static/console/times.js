@@ -77,6 +77,6 @@ export function tick(root) {
   for (const element of root.querySelectorAll("[data-until]")) {
     const ms = Date.parse(element.dataset.until) - now();
     const lead = element.dataset.lead ?? element.dataset.line;
-    element.textContent = ms > 0 ? `${lead} ${countdown(ms)}` : lead.replace(/ in$/, " now");
+    element.textContent = ms > 0 ? `${lead} ${countdown(ms)}` : lead.replace(/(^| )in$/, "$1now");
   }
 }

@@ -64,6 +64,10 @@ class Shard:
     oldest: str
 
 
+_MOST_NAMED = 5
+"""Frozen tenants that are named, with why."""
+
+
 def may_move(principal: Principal) -> bool:
     """Owners of the platform's own tenant: as over the API."""
     return principal.is_platform and principal.may(Role.OWNER)
@@ -113,6 +117,7 @@ class SchedulerPage(PacedPage):
             "own": own,
             "away": self._hot is None,
             "tenants": tenants,
+            "which": freezing.names_of_frozen(_MOST_NAMED) if tenants else [],
             "acts": [one for one in acts if one[1]],
         }
 
