@@ -12,6 +12,7 @@ from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.console import rows
 from apps.console.executions import acts, page, timeline
 from apps.console.executions.asked import Asked
 from apps.executions import searching, selectors, services
@@ -304,6 +305,13 @@ def test_its_trace_leads_to_where_traces_are_looked_at(desk: Desk, settings: Any
     assert f'href="{url.format(trace_id=trace)}"' in desk.see(f"{row.id}/")
     settings.CHRONOWEB = replace(settings.CHRONOWEB, trace_url="javascript:alert({trace_id})")
     assert any("CHRONOWEB_TRACE_URL" in problem for problem in problems(settings.CHRONOWEB))
+
+
+def test_what_waits_to_be_tried_again_is_late_from_when_it_may_be() -> None:
+    begun, second = now(), timedelta(seconds=1)
+    held = Execution(status=Status.SCHEDULED, run_at=begun + second, created_at=begun, started_at=begun, attempt=1)
+    assert rows.lateness(held, begun) is None
+    assert rows.lateness(held, begun + 3 * second) == 2 * second
 
 
 def test_attempts_lie_on_one_axis() -> None:

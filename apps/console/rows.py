@@ -74,11 +74,10 @@ def lateness(execution: Execution, now: datetime) -> timedelta | None:
     Not known after a retry: run_at then stands for the next attempt.
     """
     could = max(execution.run_at, execution.created_at)
-    if execution.started_at is not None and execution.state is not Status.RETRYING:
+    waits = execution.state in (Status.SCHEDULED, Status.PRELOADED, Status.DISPATCHED)
+    if execution.started_at is not None and not waits and execution.state is not Status.RETRYING:
         return max(timedelta(0), execution.started_at - could)
-    if execution.state in (Status.SCHEDULED, Status.PRELOADED, Status.DISPATCHED) and now > could:
-        return now - could
-    return None
+    return now - could if waits and now > could else None
 
 
 def short_token(token: int) -> str:
