@@ -83,6 +83,9 @@ def test_lateness_rate_and_what_waits_are_of_the_tenants_own(ledger: Ledger, who
     assert pulse.spans[-1] == overview.Span(100, 99)
     assert pulse.spans[0] == overview.Span()
     assert figures(who, pulse).share == "99.00"
+    ledger.add(Status.DEAD_LETTER, due=timedelta(seconds=-3))
+    ledger.add(Status.SKIPPED, due=timedelta(seconds=-3))
+    assert figures(who, overview.pulse(who, now=now())).succeeded == "99.00", "100 of 101"
 
 
 def test_a_full_sample_says_of_how_little_it_is(
@@ -208,7 +211,7 @@ def test_whether_all_is_well_is_said_and_which_circuit_keeps_work_back(ledger: L
     assert "No worker is live" in see(tenant)
     spans = [Span()] * 20 + [Span(5, 4800.0), Span(3, 8.0), Span(4, 9.0), Span()]
     waiting = dict.fromkeys(ExecutionClass, 0)
-    pulse = Pulse(12, 60, False, 12, 8, (8.0, 4800.0, 4800.0), 1.0, waiting, spans)
+    pulse = Pulse(12, 60, False, 12, 8, (8.0, 4800.0, 4800.0), 1.0, waiting, spans, 12, 0)
     assert verdict.tardy(pulse) == "4 of 12 began over 1 s late, none of the latest 7"
     until = now() + timedelta(minutes=5)
     CircuitBreaker.objects.create(tenant=tenant, key="webhook:a:1", quarantine_until=until, changed_at=now())

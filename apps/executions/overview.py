@@ -39,7 +39,7 @@ class Pulse:
     """sampled: executions that were due last. span: since when, in seconds. full: there were more in the last hour.
 
     late: p50, p95 and p99 in ms; None while nothing began. per_second: ends, in the last minute. waiting: due and not
-    begun.
+    begun. succeeded, dead: how they ended; what was cancelled or skipped is neither.
     """
 
     sampled: int
@@ -51,11 +51,19 @@ class Pulse:
     per_second: float
     waiting: dict[ExecutionClass, int]
     spans: list[Span]
+    succeeded: int
+    dead: int
 
     @property
     def share_on_time(self) -> float | None:
         """0 to 1."""
         return self.on_time / self.begun if self.begun else None
+
+    @property
+    def share_succeeded(self) -> float | None:
+        """0 to 1, of those that have come to an end of their own."""
+        ended = self.succeeded + self.dead
+        return self.succeeded / ended if ended else None
 
 
 def pulse(principal: Principal, *, now: datetime) -> Pulse:
@@ -71,7 +79,7 @@ def pulse(principal: Principal, *, now: datetime) -> Pulse:
     }
     row = postgres.raw(django_connection).execute(named_sql("overview_pulse"), parameters).fetchone()
     assert row is not None
-    sampled, span, begun, on_time, late, ended, waiting, parts = row
+    sampled, span, begun, on_time, late, ended, waiting, parts, succeeded, dead = row
     by_part = {part: Span(count, ms) for part, count, ms in loads(parts)}
     return Pulse(
         sampled=sampled,
@@ -83,6 +91,8 @@ def pulse(principal: Principal, *, now: datetime) -> Pulse:
         per_second=ended / min(60.0, span),
         waiting={one: waiting[int(one)] for one in ExecutionClass},
         spans=[by_part.get(part, Span()) for part in range(SPANS)],
+        succeeded=succeeded,
+        dead=dead,
     )
 
 

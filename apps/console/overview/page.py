@@ -42,6 +42,7 @@ class Figures:
     late_line: list[str]
     rate: str
     rate_unit: str
+    succeeded: str
     rate_line: list[str]
     waiting: str
     waiting_by_class: str
@@ -147,6 +148,7 @@ def figures(principal: Principal, pulse: Pulse) -> Figures:
         late_line=sparkline([span.late for span in pulse.spans]),
         rate=rate,
         rate_unit=unit,
+        succeeded=_share(pulse.share_succeeded),
         rate_line=sparkline([float(span.begun) for span in pulse.spans]) if pulse.begun else [],
         waiting=f"{'≥ ' if pulse.full else ''}{total:,}",
         waiting_by_class=" · ".join(f"{one.word} {count:,}" for one, count in pulse.waiting.items()),

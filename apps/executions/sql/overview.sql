@@ -1,7 +1,7 @@
 -- name: overview_pulse
 -- How a tenant fares now, from what was due last: at most `sample` rows of the last `seconds`, by the index of the
--- tenant's ids. Times in milliseconds. The last column: for each of `spans` equal spans of that time, up to now, [span,
--- begun, the p99 of how late].
+-- tenant's ids. Times in milliseconds. Of the last three columns: for each of `spans` equal spans of that time, up to
+-- now, [span, begun, the p99 of how late]; how many succeeded; how many are dead letters.
 WITH r AS MATERIALIZED (
     SELECT e.scheduled_at, e.run_at, e.created_at, e.started_at, e.finished_at, e.attempt, e.status, e.class
     FROM executions e
@@ -28,7 +28,8 @@ SELECT c.n, c.span,
     (SELECT count(*) FROM r WHERE finished_at > %(now)s::timestamptz - least(60, c.span) * interval '1 second'),
     (SELECT array[count(*) FILTER (WHERE class = 0), count(*) FILTER (WHERE class = 1),
         count(*) FILTER (WHERE class = 2)] FROM w),
-    (SELECT coalesce(jsonb_agg(jsonb_build_array(part, begun, late)), '[]'::jsonb)::text FROM p)
+    (SELECT coalesce(jsonb_agg(jsonb_build_array(part, begun, late)), '[]'::jsonb)::text FROM p),
+    (SELECT count(*) FROM r WHERE status = {COMPLETED}), (SELECT count(*) FROM r WHERE status = {DEAD_LETTER})
 FROM c
 
 -- name: overview_few
