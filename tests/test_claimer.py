@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 from typing import Any, cast
+from uuid import UUID
+
+import psycopg
+import pytest
 
 from apps.executions.rows import Claimed
 from apps.executions.states import Status
@@ -25,6 +29,7 @@ class _Starts:
 
     def __init__(self) -> None:
         self.assignments: list[Assignment] = []
+        self.stranded: list[Assignment] = []
 
     def waiting(self, class_index: int) -> int:
         return 0
@@ -42,6 +47,7 @@ def _claimer(ledger: Ledger, backlog: Backlog, starts: _Starts, running: dict[tu
         backlog=backlog,
         starter=cast(Starter, starts),
         capacity=lambda seconds, class_index: 16,
+        stranded=lambda: starts.stranded,
         free=lambda class_index: 16,
         lending=Lending(0, SYSTEM_CLOCK),
         versions=Versions(),
@@ -70,3 +76,26 @@ def test_a_claim_whose_answer_was_lost_is_asked_again_and_starts(ledger: Ledger)
     backlog.add(1, [(identity, TOKEN, 0)])
     _claimer(ledger, backlog, starts, running).step(ledger.connection)
     assert [assignment.execution_id for assignment in starts.assignments] == [identity]
+
+
+def test_what_waits_in_vain_for_a_slot_goes_back_uncounted(ledger: Ledger) -> None:
+    """And stays known until the ledger has it, however often PostgreSQL is away in between."""
+    [identity] = ledger.add(status=Status.DISPATCHED, worker=WORKER)
+    backlog, starts = Backlog(), _Starts()
+    running: dict[tuple[bytes, int], Claimed] = {}
+    claimer = _claimer(ledger, backlog, starts, running)
+    backlog.add(1, [(identity, TOKEN, 0)])
+    claimer.step(ledger.connection)
+    starts.stranded, starts.assignments = starts.assignments, []
+    with psycopg.connect(ledger.url) as away:
+        away.close()
+        with pytest.raises(psycopg.OperationalError):
+            claimer.step(away)
+    starts.stranded = []
+    assert list(running) == [(identity, TOKEN)]
+    claimer.step(ledger.connection)
+    row = ledger.connection.execute(
+        "SELECT status, attempt, token FROM executions WHERE id = %s", [UUID(bytes=identity)]
+    )
+    assert row.fetchone() == (Status.PRELOADED, 0, TOKEN + 1)
+    assert running == {}

@@ -381,6 +381,7 @@ class Side:
             starter=Starter(lambda got: self.started.extend(one.execution_id for one in got), self.clock),
             capacity=lambda _, c: self.free[c],
             free=lambda c: self.free[c],
+            stranded=list,
             lending=Lending(0, SYSTEM_CLOCK),
             versions=Versions(),
             running=self.running,

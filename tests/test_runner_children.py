@@ -16,6 +16,8 @@ import pytest
 
 from apps.executions.states import Outcome
 from apps.worker.children.zygote import Zygote
+from apps.worker.class_slots import STANDARD
+from apps.worker.jobs import Assignment
 from tests.runner_tools import SOURCES, alive, assignment, lines, until, watched
 from tests.waiting import busy
 
@@ -201,6 +203,9 @@ def test_drain_tells_of_what_had_begun_and_may_not_begin_again() -> None:
         assert (result.error["type"], result.error["fate"]) == ("WorkerStopped", "unknown")
 
 
+COMMAND = {"type": "command", "argv": ["sleep", "30"], "environment": {}}
+
+
 def test_capacity_follows_the_measured_run_time() -> None:
     with watched(slots=8, floor=200) as runner:
         assert runner.runner.capacity_within(0.05) == 200
@@ -214,6 +219,28 @@ def test_capacity_follows_the_measured_run_time() -> None:
         runner.runner.submit([assignment("t.sleep", seconds=20) for _ in range(12)])
         assert until(lambda: runner.runner.free() == 0, "no free slot")
         assert runner.runner.capacity_within(0.05) == 0
+
+
+def test_long_jobs_in_a_class_of_short_ones_do_not_keep_others_waiting() -> None:
+    """The mean run time says that hundreds can start within moments; what runs now says that none can."""
+    with watched(slots=2, floor=200, stranded_seconds=0.3) as runner:
+        runner.run(*(assignment("t.noop") for _ in range(500)))
+        assert runner.runner.capacity_within(0.05) > 10
+        assert (runner.runner.mean_run_seconds(STANDARD) or 1) < 0.05
+        given = [assignment("t.sleep", seconds=30) for _ in range(6)] + [assignment({**COMMAND}) for _ in range(2)]
+        runner.runner.submit(given)
+        back: list[Assignment] = []
+
+        def six_are_back() -> bool:
+            back.extend(runner.runner.take_stranded())
+            return len(back) == 6
+
+        until(six_are_back, "what has no slot")
+        assert {one.execution_id for one in back} < {one.execution_id for one in given}
+        assert len(runner.runner.running()) == 2
+        assert until(lambda: runner.runner.capacity_within(0.05) == 0, "no promise")
+        assert (runner.runner.mean_run_seconds(STANDARD) or 0) > 0.1
+        assert len(runner.results) == 500, "nothing is reported of them"
 
 
 def test_everything_dies_with_the_worker(open_dir: Path) -> None:

@@ -369,6 +369,7 @@ class Claims:
             starter=self.starter,
             capacity=lambda _, c: self.room if c == 1 else 0,
             free=lambda c: self.room if c == 1 else 0,
+            stranded=list,
             lending=Lending(0, SYSTEM_CLOCK),
             versions=Versions(),
             running={},

@@ -51,6 +51,7 @@ class Claimer(LedgerThread):
         starter: Starter,
         capacity: Callable[[float, int], int],
         free: Callable[[int], int],
+        stranded: Callable[[], list[Assignment]],
         lending: Lending,
         versions: Versions,
         running: dict[tuple[bytes, int], Claimed],
@@ -65,6 +66,8 @@ class Claimer(LedgerThread):
         self._starter = starter
         self._capacity = capacity
         self._free = free
+        self._take_stranded = stranded
+        self._stranded: list[Assignment] = []
         self._lending = lending
         self._rooms = [0] * CLASSES
         self._versions = versions
@@ -84,6 +87,7 @@ class Claimer(LedgerThread):
         self._changed.clear()
         if self._handed:
             self._start_handed(connection)
+        self._return_stranded(connection)
         # A batch whose claim failed on the way is claimed again first: the same token and worker get the same answer.
         with self._slots:
             self._held = batch = self._held or self._take()
@@ -194,6 +198,17 @@ class Claimer(LedgerThread):
         if any(c.dag_run is not None for c in got):
             made = dag_inputs.complete(connection, got, made)
         return [(c.run_at_us, assignment) for c, assignment in zip(got, made, strict=True)]
+
+    def _return_stranded(self, connection: psycopg.Connection) -> None:
+        """What waited in vain for a slot of this worker. Known as running until the ledger has taken it back."""
+        self._stranded += self._take_stranded()
+        if not self._stranded:
+            return
+        back = sorted((one.execution_id, one.token) for one in self._stranded)
+        self._give_back(connection, [(0, identity, token) for identity, token in back])
+        for known in back:
+            self._running.pop(known, None)
+        self._stranded = []
 
     def _give_back(self, connection: psycopg.Connection, refused: list[Waiting]) -> None:
         released = store.release(

@@ -35,6 +35,9 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 
+_STRANDED_SECONDS = 2.0
+"""What a worker has claimed and has had no slot for so long goes back: another may have one."""
+
 
 class Parts:
     """connection: the direct one that holds the worker's lock. given_up: told when the worker is believed no more.
@@ -79,6 +82,7 @@ class Parts:
             starter=self.starter,
             capacity=self.runner.capacity_within,
             free=self.runner.free,
+            stranded=self.runner.take_stranded,
             lending=self.lending,
             versions=self.versions,
             running=self.running,
@@ -132,6 +136,7 @@ class Parts:
             notes=self.recorder,
             cancel_grace_seconds=config.cancel_grace_seconds,
             long_seconds=config.drain_long_seconds,
+            stranded_seconds=_STRANDED_SECONDS,
             desk=self.desk,
         )
 
@@ -170,7 +175,7 @@ class Parts:
             claimed=list(self.claimer.claimed),
             slots=[self.slots.reach(c) for c in classes],
             free=[max(0, self.runner.free(c) - self.backlog.waiting(c)) for c in classes],
-            mean_run_seconds=[mean.value if mean.count else None for mean in self.runner.pool.estimates.by_class],
+            mean_run_seconds=[self.runner.mean_run_seconds(c) for c in classes],
             inbox=self.receiver.inbox() or {},
             labels=self.carried(),
             tenant=self.identity.tenant,

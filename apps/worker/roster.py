@@ -39,9 +39,17 @@ class Roster:
         return jobs
 
     def hand_back(self, job: Job) -> None:
-        """It goes back to who waits in `wait_until_empty`, unfinished."""
+        """It goes back, unfinished: to who waits in `wait_until_empty`, or asks for it."""
         with self._lock:
             self._handed_back.append(job.assignment)
+
+    def take_handed_back(self) -> list[Assignment]:
+        """What has gone back unfinished and was not taken yet."""
+        if not self._handed_back:
+            return []
+        with self._lock:
+            handed_back, self._handed_back = self._handed_back, []
+        return handed_back
 
     def remove(self, job: Job) -> None:
         """It has ended."""

@@ -5,6 +5,7 @@ each queue; a free slot goes to the older head, and work that cannot run yet (no
 other kind.
 """
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -114,6 +115,25 @@ class Router:
                     worker_full = True
         if class_index == CRITICAL and (for_children or for_worker):
             self._lending.critical_seen()
+
+    def ages(self, now: float, wall: float) -> list[list[float]]:
+        """By class: for how many seconds each slot in use has been busy with the same job. wall: the host's clock."""
+        found = self._pool.ages(now)
+        for job in (*self._running, *self._abandoned):
+            found[job.assignment.class_index].append(max(0.0, wall - job.started_us / 1e6))
+        return found
+
+    def stranded(self, before: float) -> list[Job]:
+        """Jobs that were submitted before then (monotonic seconds), have not begun, and have no slot to begin in."""
+        used = self._used()
+        found: list[Job] = []
+        for class_index in range(CLASSES):
+            if self._slots.room(used, class_index, lends_to_bulk=self._lending.to_bulk) > 0:
+                continue
+            for queue in (self._for_children[class_index], self._for_worker[class_index]):
+                waiting = itertools.takewhile(lambda job: job.submitted < before, queue)
+                found += [job for job in waiting if not job.done]
+        return found
 
     def ask(self, job: Job, why: Asked) -> bool:
         """Let a running handler know that it should stop; whether it looks out for that."""

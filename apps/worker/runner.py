@@ -6,6 +6,7 @@ thread and only hand it things to do. Results go to `on_results`, in batches, on
 
 import contextlib
 import logging
+import math
 import selectors
 import threading
 from collections.abc import Callable, Sequence
@@ -16,11 +17,12 @@ from apps.logs.desk import LogDesk
 from apps.worker.children.estimates import SHORT_SECONDS
 from apps.worker.children.placement import SHORT_CHILDREN
 from apps.worker.children.pool import ProcessPool
-from apps.worker.class_slots import STANDARD, ClassSlots, Lending
+from apps.worker.class_slots import CLASSES, STANDARD, ClassSlots, Lending
 from apps.worker.containers.policy import ContainerPolicy
 from apps.worker.drain import HAND_BACK_SECONDS, Drain
 from apps.worker.endings import Endings
 from apps.worker.handlers.command_policy import CommandPolicy
+from apps.worker.handlers.report import make_error
 from apps.worker.handlers.sources import HandlerSources
 from apps.worker.inline import InlineJobs
 from apps.worker.inline_line import InlineLine
@@ -45,10 +47,11 @@ class Runner:
     """At most `slots` things run at once; a child with a window of short jobs counts as one.
 
     class_slots: how the classes share them; None: whoever comes first. lending: whether to bulk, too. floor: what
-    `capacity_within` promises while no run time is known. allowed_networks: CIDRs that webhooks may reach although they
-    are private. commands, containers: who they run as, within what, by which engine. notes: who writes down what
-    handlers say. cancel_grace_seconds: between asking a handler that looks out for it and killing it. long_seconds:
-    what runs for longer is asked at once in a drain. desk: takes what handlers print; None: nobody does.
+    `capacity_within` promises while no run time is known. stranded_seconds: what has waited for a slot so long, while
+    there was none, is handed back, for another worker may have one. allowed_networks: CIDRs that webhooks may reach
+    although they are private. commands, containers: who they run as, within what, by which engine. notes: who writes
+    down what handlers say. cancel_grace_seconds: between asking a handler that looks out for it and killing it.
+    long_seconds: what runs for longer is asked at once in a drain. desk: takes what handlers print; None: nobody does.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Runner:
         commands: CommandPolicy | None = None,
         containers: ContainerPolicy | None = None,
         floor: int = 0,
+        stranded_seconds: float = math.inf,
         notes: NoteTaker | None = None,
         cancel_grace_seconds: float = 0.0,
         long_seconds: float = 300.0,
@@ -73,6 +77,7 @@ class Runner:
         self.class_slots = class_slots or ClassSlots.shared(slots)
         self.lending = lending or Lending(0, clock)
         self._floor = floor
+        self._stranded_seconds = stranded_seconds
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._mailbox = Mailbox(self._selector)
@@ -82,6 +87,8 @@ class Runner:
         self._cancel_grace = cancel_grace_seconds
         self._sayings = Sayings(taker=notes, mailbox=self._mailbox, clock=clock)
         self._tick_at = 0.0
+        self._lanes = [0.0] * CLASSES
+        """Slots in use, by class, each as the part of one that it is worth; see `capacity_within`."""
         self._thread = threading.Thread(target=self._serve, name="runner", daemon=True)
         logs = JobLogs(desk)
         self.inline = InlineJobs(
@@ -137,16 +144,36 @@ class Runner:
         return max(0, self._room(load.slots_used, class_index) - queued)
 
     def capacity_within(self, seconds: float, class_index: int = STANDARD) -> int:
-        """How many more of a class it can start within `seconds`, from its slots and the measured mean run time."""
+        """How many more of a class it can start within `seconds`, from its slots and the measured mean run time.
+
+        A slot whose job has run for longer than the mean counts for less, the longer the less: others of the class may
+        be as long.
+        """
         outstanding = self._roster.of_class[class_index]
         mean = self.pool.estimates.by_class[class_index]
         if mean.count == 0:
             return max(self.free(class_index), self._floor - outstanding, 0)
         used = self.used()
-        slots = used[class_index] + self._room(used, class_index)
-        lanes = min(slots, SHORT_CHILDREN) if mean.value < SHORT_SECONDS else slots
+        lanes = self._room(used, class_index) + min(used[class_index], self._lanes[class_index])
+        lanes = min(lanes, SHORT_CHILDREN) if mean.value < SHORT_SECONDS else lanes
         can_run = int(lanes * seconds / max(mean.value, OVERHEAD_SECONDS))
         return max(self.free(class_index), can_run - outstanding, 0)
+
+    def mean_run_seconds(self, class_index: int) -> float | None:
+        """Of what it ran lately, for all slots that a class may use; longer while what runs now is longer. None: none
+        has ended yet.
+        """
+        mean = self.pool.estimates.by_class[class_index]
+        if mean.count == 0:
+            return None
+        used = self.used()
+        slots, lanes = used[class_index], min(used[class_index], self._lanes[class_index])
+        room = self._room(used, class_index)
+        return max(mean.value, OVERHEAD_SECONDS) * (slots + room) / max(lanes + room, 1e-6) if slots else mean.value
+
+    def take_stranded(self) -> list[Assignment]:
+        """What it was given and will not begin: to be given back, so that it runs elsewhere."""
+        return self._roster.take_handed_back()
 
     def used(self) -> tuple[int, ...]:
         """Slots in use, by class."""
@@ -248,6 +275,8 @@ class Runner:
             self._tick_at = now + TICK_SECONDS
             self.pool.tick(now)
             self._give_up(now)
+            self._hand_back_stranded(now)
+            self._weigh_slots(now)
             self._sayings.pass_on(now)
             self._drain.tick()
         self._router.pump(now)
@@ -277,6 +306,19 @@ class Runner:
     def _give_up(self, now: float) -> None:
         for job, report in self._router.overdue(now):
             self._endings.report(job, report, finished_us=int(self._clock.time() * 1e6))
+
+    def _hand_back_stranded(self, now: float) -> None:
+        for job in self._router.stranded(now - self._stranded_seconds):
+            job.released = True
+            self._endings.refuse(job, Outcome.CANCELLED, make_error("NoSlot", "no slot has become free"))
+
+    def _weigh_slots(self, now: float) -> None:
+        ages = self._router.ages(now, self._clock.time())
+        means = self.pool.estimates.by_class
+        self._lanes = [
+            sum(min(1.0, max(mean.value, OVERHEAD_SECONDS) / age) if age > 0 else 1.0 for age in of_class)
+            for mean, of_class in zip(means, ages, strict=True)
+        ]
 
     def _all_running(self) -> list[tuple[bytes, int]]:
         return self.pool.running() + self._router.running_in_worker()

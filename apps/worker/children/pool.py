@@ -348,6 +348,15 @@ class ProcessPool:
                 found.append((job.assignment.execution_id, int((wall - seconds) * 1e6)))
         return found
 
+    def ages(self, now: float) -> list[list[float]]:
+        """By class: how long each child that holds work has been at what it runs, in seconds."""
+        found: list[list[float]] = [[] for _ in range(CLASSES)]
+        for child in self._children.values():
+            if child.held:
+                ticket, seconds = child.elapsed(now)
+                found[child.class_index].append(seconds if ticket in child.held else 0.0)
+        return found
+
     def held_count(self) -> list[int]:
         """How many jobs of each class children hold, begun or not."""
         held = [0] * CLASSES
