@@ -233,7 +233,7 @@ def test_a_page_is_read_by_the_index_of_its_order(api: Api, task: Task) -> None:
     assert len(listed(api, "limit=5")) == 5
     for mode in ("force_custom_plan", "force_generic_plan"):
         plan = _plan_of_the_page(api, mode)
-        assert "Seq Scan" not in plan
+        assert not _reads_all(plan)
         assert "Sort Method" not in plan
         assert "tenant_id_id_idx" in plan
 
@@ -287,7 +287,14 @@ def test_what_is_rare_has_an_index_to_be_found_by(
         for mode in ("force_custom_plan", "force_generic_plan"):
             plan = _plan_of(query, values, mode)
             assert index in plan, plan
-            assert "Seq Scan" not in plan
+            assert not _reads_all(plan), plan
+
+
+def _reads_all(plan: str) -> bool:
+    """Whether it reads a day with rows from end to end: for those that are known to be empty that is the quickest."""
+    days = re.findall(r"Seq Scan on (executions_\d+)", plan)
+    with connection.cursor() as cursor:
+        return any(cursor.execute(f"SELECT FROM {day} LIMIT 1") or cursor.fetchone() is not None for day in days)
 
 
 def _plan_of(query: str, values: dict[str, Any], mode: str) -> str:

@@ -379,7 +379,8 @@ def test_a_dag_page_follows_its_runs(stage: DagStage) -> None:
 
 def test_the_list_teaches_fills_searches_and_follows(stage: DagStage) -> None:
     page = stage.visit("dags/")
-    expect(page.locator("#first-dag")).to_contain_text("/api/v1/dags")
+    expect(page.locator(".teach")).to_contain_text("/api/v1/dags")
+    expect(page.get_by_role("link", name="New DAG")).to_be_visible()
     stage.dags.make("warehouse", layered(2, 2))
     dag = stage.dags.make("nightly-sales", SALES)
     page.reload()

@@ -407,6 +407,8 @@ def test_most_updates_stay_on_their_page(own_ledger: Ledger) -> None:
     """Dispatch, claim and finish change no indexed column, and the fillfactor leaves them room.
 
     Alone in its database: a snapshot of another session in it, such as an ANALYZE's, keeps old rows on their pages.
+    Each by a connection of its own: one that has looked which rows nobody sees looks again only when the oldest
+    transaction of the whole server is another.
     """
     made, connection = own_ledger, own_ledger.connection
     made.lead()
@@ -416,12 +418,14 @@ def test_most_updates_stay_on_their_page(own_ledger: Ledger) -> None:
     before = updates(connection, identities[0])
     assert len(made.dispatch(identities)) == len(identities)
     tokens = [EPOCH << 32] * len(identities)
-    assert len(store.claim(connection, identities, tokens, worker_id=1)) == len(identities)
+    with postgres.connect("claims", url=made.url) as claims:
+        assert len(store.claim(claims, identities, tokens, worker_id=1)) == len(identities)
     ends = [
         Finish(i, EPOCH << 32, 1, Status.COMPLETED, Outcome.SUCCEEDED, made.now_us(), made.now_us(), made.now_us())
         for i in identities
     ]
-    assert len(store.finish(connection, ends, worker_id=1)) == len(identities)
+    with postgres.connect("finishes", url=made.url) as finishes:
+        assert len(store.finish(finishes, ends, worker_id=1)) == len(identities)
     updated, hot = (now - then for now, then in zip(updates(connection, identities[0]), before, strict=True))
     assert updated == 3 * len(identities)
     assert hot / updated > 0.5, f"{hot} of {updated} updates were HOT"
