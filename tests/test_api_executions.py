@@ -226,14 +226,26 @@ def test_nothing_of_a_deleted_task_runs_again(api: Api, task: Task) -> None:
     assert api.get(f"/executions/{done.id}").json()["task_name"] == task.name
 
 
+def know_nothing_of_days() -> None:
+    """As on a day that has just begun. By now PostgreSQL may know what tests that were rolled back have left: pages
+    without rows, which it would rather read than look up.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_clear_relation_stats('public', inhrelid::regclass::text) FROM pg_inherits"
+            " WHERE inhparent = 'executions'::regclass"
+        )
+
+
 def test_a_page_is_read_by_the_index_of_its_order(api: Api, task: Task) -> None:
     """On a day that was never analysed the planner would rather read and sort all of it."""
+    know_nothing_of_days()
     for _ in range(3):
         tasks.trigger_batch(principal=api.principal, task_id=task.id, items=[{} for _ in range(2000)])
     assert len(listed(api, "limit=5")) == 5
     for mode in ("force_custom_plan", "force_generic_plan"):
         plan = _plan_of_the_page(api, mode)
-        assert not _reads_all(plan)
+        assert "Seq Scan" not in plan
         assert "Sort Method" not in plan
         assert "tenant_id_id_idx" in plan
 
@@ -272,6 +284,7 @@ def test_what_is_rare_has_an_index_to_be_found_by(
     api: Api, task: Task, question: Filter, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a day that was never analysed, too, whether PostgreSQL plans anew or keeps a plan."""
+    know_nothing_of_days()
     tasks.trigger_batch(principal=api.principal, task_id=task.id, items=[{} for _ in range(2000)])
     Execution.objects.filter(task_id=task.id).update(error={"type": "ValueError"}, hold=Hold.FROZEN)
     asked: list[tuple[str, dict[str, Any]]] = []
@@ -287,14 +300,7 @@ def test_what_is_rare_has_an_index_to_be_found_by(
         for mode in ("force_custom_plan", "force_generic_plan"):
             plan = _plan_of(query, values, mode)
             assert index in plan, plan
-            assert not _reads_all(plan), plan
-
-
-def _reads_all(plan: str) -> bool:
-    """Whether it reads a day with rows from end to end: for those that are known to be empty that is the quickest."""
-    days = re.findall(r"Seq Scan on (executions_\d+)", plan)
-    with connection.cursor() as cursor:
-        return any(cursor.execute(f"SELECT FROM {day} LIMIT 1") or cursor.fetchone() is not None for day in days)
+            assert "Seq Scan" not in plan
 
 
 def _plan_of(query: str, values: dict[str, Any], mode: str) -> str:
