@@ -224,7 +224,8 @@ def test_capacity_follows_the_measured_run_time() -> None:
 def test_long_jobs_in_a_class_of_short_ones_do_not_keep_others_waiting() -> None:
     """The mean run time says that hundreds can start within moments; what runs now says that none can."""
     with watched(slots=2, floor=200, stranded_seconds=0.3) as runner:
-        runner.run(*(assignment("t.noop") for _ in range(500)))
+        for _ in range(20):
+            runner.run(*(assignment("t.noop") for _ in range(2)))
         assert runner.runner.capacity_within(0.05) > 10
         assert (runner.runner.mean_run_seconds(STANDARD) or 1) < 0.05
         given = [assignment("t.sleep", seconds=30) for _ in range(6)] + [assignment({**COMMAND}) for _ in range(2)]
@@ -240,7 +241,7 @@ def test_long_jobs_in_a_class_of_short_ones_do_not_keep_others_waiting() -> None
         assert len(runner.runner.running()) == 2
         assert until(lambda: runner.runner.capacity_within(0.05) == 0, "no promise")
         assert (runner.runner.mean_run_seconds(STANDARD) or 0) > 0.1
-        assert len(runner.results) == 500, "nothing is reported of them"
+        assert len(runner.results) == 40, "nothing is reported of them"
 
 
 def test_everything_dies_with_the_worker(open_dir: Path) -> None:
