@@ -250,6 +250,16 @@ def test_a_page_is_read_by_the_index_of_its_order(api: Api, task: Task) -> None:
         assert "tenant_id_id_idx" in plan
 
 
+@pytest.mark.parametrize("order", ["-scheduled_at", "scheduled_at"])
+def test_a_search_reaches_back_as_far_as_one_may_ask(api: Api, task: Task, order: str) -> None:
+    """Its windows grow; the last one begins where the question does, and not before there were years."""
+    row = execution(task, Status.COMPLETED)
+    for where in (f"/tasks/{task.id}/executions?", f"/executions?task_id={task.id}&", "/executions?status=completed&"):
+        page = api.get(f"{where}since=2000-01-01T00:00:00Z&ordering={order}")
+        assert page.status_code == 200, page.content
+        assert [item["id"] for item in page.json()["items"]] == [str(row.id)]
+
+
 @pytest.mark.parametrize("descending", [True, False])
 def test_a_search_that_stops_goes_on_behind_its_cursor(
     api: Api, task: Task, monkeypatch: pytest.MonkeyPatch, descending: bool

@@ -177,10 +177,10 @@ class Search:
                 since, span = since + span, span * growth
             return found
         until = until if begin is None else min(until, begin + _TICK)
-        end = min(until, self.now) - span
+        end = max(since, min(until, self.now) - span)
         while until > since:
-            found.append((max(end, since), until))
-            span *= growth
+            found.append((end, until))
+            span = min(span * growth, end - since)
             until, end = end, end - span
         return found
 
