@@ -3,6 +3,7 @@ import { freshKey, post } from "./act.js";
 import { Graph } from "./graph.js";
 import { point } from "./text_lines.js";
 import { localise } from "./times.js";
+import { tell as tellAt } from "./told.js";
 
 const CHECK_MS = 300;
 const form = document.querySelector("[data-dag-editor]");
@@ -11,18 +12,7 @@ let waiting = null;
 let asked = 0;
 let drawn = null;
 
-function tell(words, theirs) {
-  const place = part("[data-problem]");
-  place.textContent = words ?? "";
-  place.hidden = !words;
-  if (!theirs) return;
-  const link = document.createElement("a");
-  link.href = theirs;
-  link.target = "_blank";
-  link.className = "btn";
-  link.textContent = "Look at theirs";
-  place.append(" ", link);
-}
+const tell = (words, theirs) => tellAt(part("[data-problem]"), words, theirs);
 
 // While the text has errors, the last graph stays; a graph that is as it was keeps its place and scale.
 function draw(graph) {

@@ -2,6 +2,7 @@
 import { freshKey, post } from "./act.js";
 import { placeErrors } from "./run_form.js";
 import { localise } from "./times.js";
+import { tell as tellAt } from "./told.js";
 import { OF_BROWSER, OF_TASK, chosen } from "./zones.js";
 
 const CHECK_MS = 300;
@@ -76,18 +77,7 @@ async function check() {
   return body;
 }
 
-function tell(words, theirs) {
-  const place = part("[data-problem]");
-  place.textContent = words ?? "";
-  place.hidden = !words;
-  if (!theirs) return;
-  const link = document.createElement("a");
-  link.href = theirs;
-  link.target = "_blank";
-  link.className = "btn";
-  link.textContent = "Look at theirs";
-  place.append(" ", link);
-}
+const tell = (words, theirs) => tellAt(part("[data-problem]"), words, theirs);
 
 form?.addEventListener("input", (event) => {
   touched.add(event.target.name);

@@ -8,9 +8,9 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from apps.console.clicks import AnotherForm, key_of, once, question_of
 from apps.console.dags import definition
 from apps.console.dags.run_page import Folding
+from apps.console.documents import save_document
 from apps.console.fragments import may_act
 from apps.console.posts import posted, seen_version
 from apps.console.tasks import preview
@@ -18,14 +18,13 @@ from apps.console.tasks.checking import told
 from apps.console.views import frame, in_tenant
 from apps.definitions.dags import files, making, selectors
 from apps.definitions.dags.versions import document_of
-from apps.definitions.mismatch import VersionMismatch
 from apps.definitions.models import Dag
 from apps.definitions.occurrences import Schedule
 from apps.executions.models import DagVersion
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime.clock import SYSTEM_CLOCK
-from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs
+from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import literal_resolve
 
 MOST_CHARACTERS = 1_000_000
@@ -105,26 +104,28 @@ def save(request: HttpRequest, principal: Principal, *, dag_id: UUID | None = No
     if dag_id is not None:
         selectors.dag(principal, dag_id)  # a foreign one is not told what is wrong with the text
     text = request.POST.get("text", "")
-    try:
+
+    def act() -> str:
         document = _read(text)
-        version = None if dag_id is None else seen_version(request)
-        answer = once(
-            principal,
-            key=key_of(request.POST),
-            question=question_of(request),
-            act=lambda: _saved(principal, dag_id, document, version),
-        )
-    except (InvalidInput, InvalidInputs) as wrong:
-        return JsonResponse({"problem": "Nothing was saved.", "errors": _told(wrong, text)}, status=422)
-    except VersionMismatch as other:
-        assert dag_id is not None
-        return JsonResponse(_overtaken(principal, dag_id, other), status=409)
-    except AnotherForm:
-        raise
-    except Conflict as taken:
-        errors = [{"pointer": str(taken.extra.get("pointer", "")), "problem": str(taken)}]
-        return JsonResponse({"problem": "Nothing was saved.", "errors": errors}, status=409)
-    return JsonResponse(answer)
+        if dag_id is None:
+            dag = making.create_dag(principal=principal, data=document)
+        else:
+            version = seen_version(request)
+            dag = making.update_dag(
+                principal=principal, dag_id=dag_id, data=document, partial=False, expected_version=version
+            )
+        return _address(principal, dag.id)
+
+    def author(version: int) -> str:
+        assert dag_id is not None  # what is new has no version to be overtaken by
+        return scoped(DagVersion.objects.all(), principal).get(dag_id=dag_id, number=version).created_by
+
+    theirs = "" if dag_id is None else _address(principal, dag_id)
+    return save_document(request, principal, act, told=lambda wrong: _told(wrong, text), author=author, theirs=theirs)
+
+
+def _address(principal: Principal, dag_id: UUID) -> str:
+    return reverse("console:dag", args=[principal.tenant_slug, dag_id])
 
 
 def _page(request: HttpRequest, principal: Principal, dag: Dag | None, text: str) -> HttpResponse:
@@ -146,26 +147,3 @@ def _told(wrong: InvalidInput | InvalidInputs, text: str) -> list[dict[str, Any]
     errors: list[dict[str, Any]] = list(told(wrong))
     lines = files.lines_of(text.replace("\r\n", "\n"), {one["pointer"] for one in errors if one["pointer"]})
     return [one | {"line": lines.get(one["pointer"])} for one in errors]
-
-
-def _saved(principal: Principal, dag_id: UUID | None, document: Any, version: int | None) -> dict[str, Any]:
-    if dag_id is None:
-        dag = making.create_dag(principal=principal, data=document)
-    else:
-        dag = making.update_dag(
-            principal=principal, dag_id=dag_id, data=document, partial=False, expected_version=version
-        )
-    return {"said": "saved", "go": reverse("console:dag", args=[principal.tenant_slug, dag.id])}
-
-
-def _overtaken(principal: Principal, dag_id: UUID, other: Conflict) -> dict[str, Any]:
-    """Who saved in between, what that changed, and where it can be seen."""
-    version = other.extra["version"]
-    theirs = scoped(DagVersion.objects.all(), principal).get(dag_id=dag_id, number=version)
-    changed = ", ".join(other.extra.get("changed", ())) or "something and back"
-    return {
-        "problem": f"{theirs.created_by} saved version {version} while you edited, and changed {changed}. "
-        "Yours was not saved.",
-        "theirs": reverse("console:dag", args=[principal.tenant_slug, dag_id]),
-        "version": version,
-    }
