@@ -130,6 +130,8 @@ def in_thread(context: TaskContext, *, seconds: float = 0.0) -> dict[str, Any]:
 @task_handler("t.async", isolation="async")
 async def in_loop(context: TaskContext, *, seconds: float = 0.0, path: str = "") -> dict[str, Any]:
     try:
+        if path:
+            note(path, "begun")
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
         if path:
@@ -141,6 +143,11 @@ async def in_loop(context: TaskContext, *, seconds: float = 0.0, path: str = "")
 @task_handler("t.async_stubborn", isolation="async")
 async def stubborn(context: TaskContext) -> None:
     NEVER.wait(600)
+
+
+@task_handler("t.async_busy", isolation="async")
+async def busy(context: TaskContext, *, seconds: float) -> None:
+    NEVER.wait(seconds)
 
 
 @task_handler("t.coroutine_in_child")

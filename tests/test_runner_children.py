@@ -168,10 +168,25 @@ def test_cancel_in_threads_and_loops(tmp_path: Path) -> None:
         ]
         runner.runner.submit(given)
         until(lambda: len(runner.runner.running()) == 3, "three at once")
+        until(lambda: lines(tmp_path / "said") == ["begun"], "the coroutine's first step")
         for one in given:
             runner.runner.cancel(one.execution_id)
         assert {runner.result_of(one).outcome for one in given} == {Outcome.CANCELLED}
-        assert lines(tmp_path / "said") == ["cancelled"]
+        assert lines(tmp_path / "said") == ["begun", "cancelled"]
+
+
+def test_a_coroutine_cancelled_before_its_first_step_is_not_abandoned() -> None:
+    """Its loop is busy with another: it counts as running, and has not begun."""
+    with watched(slots=4) as runner:
+        busy, behind = assignment("t.async_busy", seconds=1), assignment("t.async", seconds=600)
+        runner.runner.submit([busy, behind])
+        until(lambda: len(runner.runner.running()) == 2, "two at once")
+        runner.runner.cancel(behind.execution_id)
+        cancelled = runner.result_of(behind)
+        assert cancelled.outcome is Outcome.CANCELLED
+        assert "abandoned" not in cancelled.error["message"]
+        assert runner.result_of(busy).outcome is Outcome.SUCCEEDED
+        assert runner.runner.inline.abandoned == 0
 
 
 def test_drain_waits_for_what_runs() -> None:

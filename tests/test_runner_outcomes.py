@@ -178,7 +178,7 @@ def test_async_isolation(runner: Watched, tmp_path) -> None:
     ok, late = runner.run(assignment("t.async"), assignment("t.async", timeout=0.2, seconds=600, path=str(path)))
     assert json.loads(ok.result_json or b"") == {"pid": os.getpid()}
     assert late.outcome is Outcome.TIMED_OUT
-    assert lines(path) == ["cancelled"]
+    assert lines(path) == ["begun", "cancelled"]
 
 
 def test_a_coroutine_that_blocks_the_loop_is_abandoned_and_others_run(runner: Watched) -> None:

@@ -59,10 +59,15 @@ class LoopThread:
     def run(self, job: Job, make: Callable[[], Coroutine[Any, Any, Report]], ended: Ended) -> None:
         """Start the coroutine that `make` gives, under the job's timeout; `ended` is called on the loop."""
 
+        def finished(task: asyncio.Task[None]) -> None:
+            self._tasks.pop(job, None)
+            if task.cancelled():  # before its first step: it had no say
+                ended(job, cancelled_report(job))
+
         def start() -> None:
             task = self.loop.create_task(_limited(job, make, ended))
             self._tasks[job] = task
-            task.add_done_callback(lambda _: self._tasks.pop(job, None))
+            task.add_done_callback(finished)
 
         self.loop.call_soon_threadsafe(start)
 
@@ -97,7 +102,7 @@ async def _limited(job: Job, make: Callable[[], Coroutine[Any, Any, Report]], en
         async with limit:
             report = await make()
     except asyncio.CancelledError:
-        report = stopped_report(job, Outcome.TIMED_OUT if job.stopped_silent else Outcome.CANCELLED)
+        report = cancelled_report(job)
     except TimeoutError:
         report = stopped_report(job, Outcome.TIMED_OUT)
     except Exception as problem:
@@ -106,6 +111,11 @@ async def _limited(job: Job, make: Callable[[], Coroutine[Any, Any, Report]], en
     if limit.expired() and report.outcome != Outcome.SUCCEEDED:
         report = stopped_report(job, Outcome.TIMED_OUT)
     ended(job, report)
+
+
+def cancelled_report(job: Job) -> Report:
+    """The report of a coroutine that was cancelled: by somebody, or because it was silent for too long."""
+    return stopped_report(job, Outcome.TIMED_OUT if job.stopped_silent else Outcome.CANCELLED)
 
 
 def stopped_report(job: Job, outcome: Outcome, *, abandoned: bool = False) -> Report:
