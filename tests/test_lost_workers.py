@@ -59,6 +59,18 @@ def test_a_restart_of_the_server_frees_every_lock_and_is_nobodys_death() -> None
         assert lost(judge, after, now) == {}
 
 
+def test_a_watchdog_that_was_cut_off_itself_begins_anew() -> None:
+    judge = LostWorkers(2.0)
+    lost(judge, [row(1)], 0.0)
+    lost(judge, [row(1, lock_held=False)], 1.0)
+    judge.forget()
+    for now in (3.5, 30.0):
+        assert lost(judge, [row(1, lock_held=False)], now) == {}
+    lost(judge, [row(1)], 31.0)
+    lost(judge, [row(1, lock_held=False)], 32.0)
+    assert lost(judge, [row(1, lock_held=False)], 34.0) == {1: "its session is gone"}
+
+
 def test_many_that_vanish_at_once_are_an_event_of_the_network() -> None:
     judge = LostWorkers(2.0)
     lost(judge, [row(n) for n in range(10)], 0.0)

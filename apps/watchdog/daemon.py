@@ -94,6 +94,7 @@ class Watchdog:
             self.clock.sleep(seconds)
 
     def reset(self) -> None:
+        self._judge.forget()
         if self._open is not None:
             self._open.ledger.close()
             self._open.scan.close()

@@ -1,7 +1,7 @@
 """Which workers are lost: seen from outside, so that a dead one need not say so.
 
 A worker's session lock counts as lost only if it was seen held, then free for two seconds, with no heartbeat since,
-under the same postmaster start. If more than max(2, 20 %) vanish at once, that is a network or database event, and
+under the same postmaster start, by a watchdog that reached PostgreSQL, and could write there, all the while. If more than max(2, 20 %) vanish at once, that is a network or database event, and
 only leases decide.
 """
 
@@ -31,6 +31,10 @@ class LostWorkers:
     lock_lost_seconds: float
     _postmaster_start: float | None = None
     _seen: dict[int, _Seen] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """The ledger was away, or took no writes: what kept the watchdog from it kept heartbeats from it, too."""
+        self._seen.clear()
 
     def judge(self, rows: Sequence[WorkerRow], *, now: float) -> list[tuple[WorkerRow, str]]:
         """(worker, reason) of those that are lost. now: monotonic seconds."""

@@ -33,6 +33,7 @@ _REPORT_SECONDS = 0.05
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 3.0
 _SIGN_OFF_SECONDS = 1.0
+_LOCK_LOOKS = 6
 
 
 @dataclass(frozen=True)
@@ -219,10 +220,18 @@ class Presence:
             self._connection = postgres.connect(
                 "worker-presence", url=self._addresses.database_direct_url, direct=True, hot=False
             )
-            self._locked = _lock(self._connection, self.worker_id)
             self._beat_at = float("-inf")
+            self._locked = self._take_lock()
         except psycopg.Error:
             self._stop.wait(0.2)
+
+    def _take_lock(self) -> bool:
+        """The server buries the session before within milliseconds: a second look now, not at the next pass."""
+        for _ in range(_LOCK_LOOKS):
+            if _lock(self._connection, self.worker_id):
+                return True
+            self._stop.wait(_REPORT_SECONDS)
+        return False
 
     def _live_states(self) -> LiveStates:
         if self._states is None:
