@@ -146,7 +146,8 @@ async def stubborn(context: TaskContext) -> None:
 
 
 @task_handler("t.async_busy", isolation="async")
-async def busy(context: TaskContext, *, seconds: float) -> None:
+async def busy(context: TaskContext, *, seconds: float, path: str) -> None:
+    note(path, "begun")
     NEVER.wait(seconds)
 
 

@@ -175,11 +175,14 @@ def test_cancel_in_threads_and_loops(tmp_path: Path) -> None:
         assert lines(tmp_path / "said") == ["begun", "cancelled"]
 
 
-def test_a_coroutine_cancelled_before_its_first_step_is_not_abandoned() -> None:
+def test_a_coroutine_cancelled_before_its_first_step_is_not_abandoned(tmp_path: Path) -> None:
     """Its loop is busy with another: it counts as running, and has not begun."""
     with watched(slots=4) as runner:
-        busy, behind = assignment("t.async_busy", seconds=1), assignment("t.async", seconds=600)
-        runner.runner.submit([busy, behind])
+        said = tmp_path / "said"
+        busy, behind = assignment("t.async_busy", seconds=1, path=str(said)), assignment("t.async", seconds=600)
+        runner.runner.submit([busy])
+        until(lambda: lines(said), "the loop's being busy")
+        runner.runner.submit([behind])
         until(lambda: len(runner.runner.running()) == 2, "two at once")
         runner.runner.cancel(behind.execution_id)
         cancelled = runner.result_of(behind)

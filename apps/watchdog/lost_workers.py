@@ -1,8 +1,8 @@
 """Which workers are lost: seen from outside, so that a dead one need not say so.
 
 A worker's session lock counts as lost only if it was seen held, then free for two seconds, with no heartbeat since,
-under the same postmaster start, by a watchdog that reached PostgreSQL, and could write there, all the while. If more than max(2, 20 %) vanish at once, that is a network or database event, and
-only leases decide.
+under the same postmaster start, by a watchdog that could read and write the ledger all the while. If more than max(2,
+20 %) vanish at once, that is a network or database event, and only leases decide.
 """
 
 from collections.abc import Sequence
