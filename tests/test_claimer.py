@@ -1,6 +1,6 @@
 """The claimer on a real ledger: a message that comes twice starts its execution once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from apps.worker.class_slots import Lending
 from apps.worker.jobs import Assignment
 from apps.worker.starter import Starter
 from apps.worker.versions import Versions
+from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
@@ -30,12 +31,14 @@ class _Starts:
     def __init__(self) -> None:
         self.assignments: list[Assignment] = []
         self.stranded: list[Assignment] = []
+        self.on_add: Callable[[], None] = lambda: None
 
     def waiting(self, class_index: int) -> int:
         return 0
 
     def add(self, assignments: Sequence[tuple[int, Assignment]]) -> None:
         self.assignments += [assignment for _, assignment in assignments]
+        self.on_add()
 
 
 def _claimer(ledger: Ledger, backlog: Backlog, starts: _Starts, running: dict[tuple[bytes, int], Claimed]) -> Any:
@@ -99,3 +102,25 @@ def test_what_waits_in_vain_for_a_slot_goes_back_uncounted(ledger: Ledger) -> No
     )
     assert row.fetchone() == (Status.PRELOADED, 0, TOKEN + 1)
     assert running == {}
+
+
+def test_what_has_begun_is_not_claimed_again_when_postgresql_goes_away_before_the_rest_is_given_back(
+    ledger: Ledger,
+) -> None:
+    """The step is repeated then: the ledger would grant the claim a second time, and the handler would run twice."""
+    good, refused = sorted(ledger.add(2, status=Status.DISPATCHED, worker=WORKER))
+    ledger.connection.execute(
+        "UPDATE executions SET cancel_requested_at = clock_timestamp() WHERE id = %s", [UUID(bytes=refused)]
+    )
+    backlog, starts = Backlog(), _Starts()
+    running: dict[tuple[bytes, int], Claimed] = {}
+    claimer = _claimer(ledger, backlog, starts, running)
+    backlog.add(1, [(identity, TOKEN, 0) for identity in (good, refused)])
+    with postgres.connect("cut", url=ledger.url) as cut:
+        starts.on_add = cut.close
+        with pytest.raises(psycopg.OperationalError):
+            claimer.step(cut)
+    assert [identity for _, identity, _ in claimer.unclaimed()] == [refused], "a drain gives that back, nothing else"
+    claimer.step(ledger.connection)
+    assert [assignment.execution_id for assignment in starts.assignments] == [good]
+    assert ledger.statuses([good, refused]) == [Status.RUNNING, Status.CANCELLED]

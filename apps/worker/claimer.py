@@ -175,10 +175,12 @@ class Claimer(LedgerThread):
             got += store.claim(connection, [w[1] for w in group], [w[2] for w in group], worker_id=self._worker_id)
         faults.point("worker.claimed")
         self._begin(connection, got)
+        # What has begun is never claimed again, nor given back, if PostgreSQL goes away before the rest is given back.
+        begun = {claimed.id for claimed in got}
+        self._held = [waiting for waiting in batch if waiting[1] not in begun]
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed in got)
-        if len(got) < len(batch):
-            begun = {claimed.id for claimed in got}
-            self._give_back(connection, [waiting for waiting in batch if waiting[1] not in begun])
+        if self._held:
+            self._give_back(connection, self._held)
 
     def _begin(self, connection: psycopg.Connection, got: Sequence[Claimed]) -> None:
         self._versions.load(connection, {claimed.version_id for claimed in got})
