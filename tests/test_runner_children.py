@@ -187,6 +187,7 @@ def test_a_coroutine_cancelled_before_its_first_step_is_not_abandoned(tmp_path: 
         runner.runner.cancel(behind.execution_id)
         cancelled = runner.result_of(behind)
         assert cancelled.outcome is Outcome.CANCELLED
+        assert cancelled.error is not None
         assert "abandoned" not in cancelled.error["message"]
         assert runner.result_of(busy).outcome is Outcome.SUCCEEDED
         assert runner.runner.inline.abandoned == 0
