@@ -17,6 +17,7 @@ from apps.executions.models import Execution, Lease
 from apps.executions.states import ExecutionClass, Origin, Status
 from apps.preloader.backfills import Backfills
 from apps.tenants.principal import Principal
+from chronoweb.runtime.clock import SystemClock
 from chronoweb.runtime.errors import InvalidInputs, LeadershipLost
 from tests.factories import EACH_MINUTE, make_principal, make_task, now, rows_of
 
@@ -38,6 +39,15 @@ def mover() -> Backfills:
         role="preloader", holder=UUID(int=1), epoch=EPOCH, expires_at=instant + timedelta(hours=1), acquired_at=instant
     )
     return Backfills("preloader")
+
+
+class HandClock(SystemClock):
+    """Monotonic seconds that a test moves."""
+
+    moment = 100.0
+
+    def monotonic(self) -> float:
+        return self.moment
 
 
 def begin(principal: Principal, of: Task | Dag, minutes: int = 5, **fields: Any) -> Backfill:
@@ -181,3 +191,26 @@ def test_a_range_may_not_be_endless(principal: Principal) -> None:
     task = make_task(principal, schedule={"type": "interval", "every_seconds": 1})
     with pytest.raises(InvalidInputs, match="more than 100000"):
         begin(principal, task, minutes=60 * 24 * 30)
+
+
+def test_one_that_cannot_go_on_stops_neither_the_others_nor_the_pass(principal: Principal) -> None:
+    """Whatever is wrong with it: the pass that moves backfills on makes everybody's occurrences, too."""
+    instant = now()
+    Lease.objects.create(
+        role="preloader", holder=UUID(int=1), epoch=EPOCH, expires_at=instant + timedelta(hours=1), acquired_at=instant
+    )
+    clock = HandClock()
+    mover = Backfills("preloader", clock)
+    broken, sound = (make_task(principal, schedule=EACH_MINUTE) for _ in range(2))
+    first = begin(principal, broken)
+    second = begin(principal, sound, at_once=1)
+    Task.objects.filter(id=broken.id).update(retry_policy=["nothing that is a policy"])
+    assert first.id < second.id, "it comes first"
+    mover.move_on(EPOCH)
+    assert (len(rows_of(broken)), len(rows_of(sound))) == (0, 1)
+    Task.objects.filter(id=broken.id).update(retry_policy=broken.retry_policy)
+    mover.move_on(EPOCH)
+    assert rows_of(broken) == []
+    clock.moment += 61
+    mover.move_on(EPOCH)
+    assert rows_of(broken) != []

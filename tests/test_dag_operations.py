@@ -1,25 +1,30 @@
 """What persons and time limits do to runs: stop, pause, clear, mark, skip, approve; and what is never overtaken."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from apps.executions import services, store
+from apps.executions import dead_letters, services, store
 from apps.executions.dags import operations
 from apps.executions.dags.plan import FailurePolicy
 from apps.executions.dags.states import RunStatus
 from apps.executions.dags.stopping import stop_run
-from apps.executions.models import DeadLetter
+from apps.executions.dead_letters import DeadLetterFilter
+from apps.executions.models import DeadLetter, Lease, Replay, ReplayState
 from apps.executions.states import Status
+from apps.preloader.replays import Replays
 from apps.tenants.models import AuditEntry, Role
 from apps.tenants.principal import Principal
 from apps.watchdog import dag_runs
 from chronoweb.runtime import postgres
+from chronoweb.runtime.clock import SystemClock
 from chronoweb.runtime.errors import Conflict, NotFound
 from tests.dag_tools import Runs, node, plan, when
+from tests.factories import now
 from tests.stack import Ledger, django_uses
 
 DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -421,3 +426,35 @@ def test_a_cancelled_execution_of_a_run_is_heard_of(runs: Runs, person: Principa
     services.cancel(principal=person, execution_id=first["id"])
     assert runs.states(run) == {"a": "cancelled", "b": "upstream_failed", "c": "upstream_failed"}
     assert runs.status(run) == "failed"
+
+
+class _Slow(SystemClock):
+    """Each look at it takes a tenth of a second."""
+
+    moment = 0.0
+
+    def monotonic(self) -> float:
+        self.moment += 0.1
+        return self.moment
+
+
+def test_a_replay_of_many_nodes_gives_way_after_a_moment_and_goes_on(runs: Runs, person: Principal) -> None:
+    """A clear costs some 20 ms: with a thousand in one pass nobody's triggers would enter the hot tier meanwhile."""
+    made = plan(runs.ledger, "abc", CHAIN)
+    begun = [runs.start(made) for _ in range(8)]
+    for run in begun:
+        runs.end(run, a=Status.DEAD_LETTER)
+    moment = now()
+    Lease.objects.create(
+        role="preloader", holder=UUID(int=1), epoch=1, expires_at=moment + timedelta(hours=1), acquired_at=moment
+    )
+    asked = dead_letters.start_replay(principal=person, wanted=DeadLetterFilter(), per_second=1000)
+    moved = []
+    mover = Replays("preloader", _Slow())
+    while Replay.objects.get(id=asked.id).state == ReplayState.RUNNING:
+        moved.append(mover.move_on(1))
+    assert max(moved) < 8
+    assert sum(moved) == Replay.objects.get(id=asked.id).replayed == 8
+    assert Replay.objects.get(id=asked.id).left_out == 0
+    assert [runs.states(run)["a"] for run in begun] == ["active"] * 8
+    assert [len(runs.executions(run, "a")) for run in begun] == [2] * 8

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,9 @@ from apps.executions.models import Execution
 from apps.executions.rows import NewExecution
 from apps.executions.states import RESTING, ExecutionClass, Origin, Overlap
 from apps.preloader.epoch import database_now
+from apps.preloader.set_aside import SetAside
 from chronoweb.runtime import postgres
+from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.errors import InvalidInputs
 
 logger = logging.getLogger(__name__)
@@ -37,19 +40,26 @@ _NODES_A_PASS = 2000
 
 @dataclass
 class Backfills:
-    """Works under one role."""
+    """Works under one role. A backfill that cannot go on is set aside for a minute and stops nothing else."""
 
     role: str
+    clock: Clock = SYSTEM_CLOCK
+
+    def __post_init__(self) -> None:
+        self._aside = SetAside("backfill", self.clock)
 
     def move_on(self, epoch: int) -> int:
         """One pass over the backfills that run; returns how many executions and runs were made.
 
         Raises LeadershipLost when the epoch is stale.
         """
-        running = Backfill.objects.filter(state=BackfillState.RUNNING).order_by("id").values_list("id", flat=True)
-        return sum(self._guarded(identity, epoch) for identity in list(running))
+        running = Backfill.objects.filter(state=BackfillState.RUNNING).exclude(id__in=self._aside.now())
+        identities = list(running.order_by("id").values_list("id", flat=True))
+        return sum(
+            self._aside.guarded(identity, partial(self._move_or_stop, identity, epoch)) for identity in identities
+        )
 
-    def _guarded(self, identity: UUID, epoch: int) -> int:
+    def _move_or_stop(self, identity: UUID, epoch: int) -> int:
         """One whose parameters the DAG no longer takes is stopped: it would fail at each pass."""
         try:
             return self._move(identity, epoch)
