@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import InternalError, connection, transaction
 
 from apps.definitions.dags import making, schedule, standing
 from apps.definitions.dags.schedule import Act
@@ -198,6 +199,20 @@ def test_jitter_moves_the_run_and_not_what_it_stands_for(principal: Principal, s
     assert run.nominal_at is not None
     assert abs(run.run_at - run.nominal_at - jitter) < timedelta(milliseconds=2)
     assert abs(run.nominal_at - due) < timedelta(milliseconds=2)
+
+
+def test_a_database_that_only_reads_for_a_moment_sets_no_dag_aside(
+    principal: Principal, schedules: DagSchedules
+) -> None:
+    """After a failover: its run would begin a minute late."""
+    dag = make_dag(principal, late=MINUTE, schedule=hourly())
+    with transaction.atomic():
+        connection.cursor().execute("SET LOCAL transaction_read_only = on")
+        with pytest.raises(InternalError):
+            schedules.start_due(EPOCH)
+        transaction.set_rollback(True)
+    schedules.start_due(EPOCH)
+    assert len(runs(dag)) == 1
 
 
 def test_a_dag_that_cannot_start_stops_nobody_else(principal: Principal, schedules: DagSchedules) -> None:

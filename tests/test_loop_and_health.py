@@ -73,6 +73,8 @@ def looped(daemon: Scripted) -> Iterator[tuple[Stop, Health]]:
         psycopg.OperationalError("gone"),
         psycopg.errors.DeadlockDetected("40P01"),
         psycopg.InterfaceError("closed"),
+        psycopg.errors.ReadOnlySqlTransaction("25006"),
+        psycopg.errors.IdleInTransactionSessionTimeout("25P03"),
         redis.ConnectionError("gone"),
         ServiceUnavailable("gone"),
         ConnectionResetError(),

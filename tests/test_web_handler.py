@@ -116,6 +116,7 @@ async def main():
     handler = ThreadedHandler(threads=6)
     found = await asyncio.gather(*(ask(handler, "/server-process") for _ in range(60)))
     assert {status for status, _ in found} == {200}, found
+    assert (await ask(handler, "/limit-of-idleness"))[1] == b'"1min"'
     print(len({body for _, body in found}))
 asyncio.run(main())
 import sys; sys.stdout.flush(); os._exit(0)

@@ -29,6 +29,12 @@ def server_process(request: HttpRequest) -> HttpResponse:
         return JsonResponse(cursor.fetchone()[0], safe=False)
 
 
+def limit_of_idleness(request: HttpRequest) -> HttpResponse:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW idle_in_transaction_session_timeout")
+        return JsonResponse(cursor.fetchone()[0], safe=False)
+
+
 def stream(request: HttpRequest) -> StreamingHttpResponse:
     async def parts() -> AsyncIterator[bytes]:
         try:
@@ -49,6 +55,7 @@ urlpatterns: list[Any] = [
     path("plain", plain),
     path("together", together),
     path("server-process", server_process),
+    path("limit-of-idleness", limit_of_idleness),
     path("stream", stream),
     path("fails", fails),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views import defaults
 from rest_framework import exceptions
@@ -18,6 +18,7 @@ from apps.definitions.services import VersionMismatch
 from apps.tenants.onlookers import NoPlace
 from apps.tenants.regions import WrongRegion
 from chronoweb.runtime import request_id, statement_limit
+from chronoweb.runtime.away import is_away
 from chronoweb.runtime.errors import (
     Conflict,
     Contradiction,
@@ -44,14 +45,6 @@ TOO_SLOW = (
 
 _SHOWN = 200  # characters of a value
 _HEADER, _QUERY = "header:", "query:"
-_AWAY = (
-    ServiceUnavailable,
-    OperationalError,
-    InterfaceError,
-    psycopg.OperationalError,
-    psycopg.errors.ReadOnlySqlTransaction,
-)
-"""Also a server that only reads: after a failover the address may lead to a replica for a moment."""
 
 
 class BodyTooLarge(exceptions.APIException):
@@ -122,7 +115,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         logger.warning("a request takes too long", extra={"action": "api.too_slow", "error": str(error)})
         detail = str(error) if isinstance(error, TooSlow) else TOO_SLOW
         return problem(503, "too-slow", detail, headers={"Retry-After": str(statement_limit.RETRY_SECONDS)})
-    if isinstance(error, _AWAY) or isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+    if isinstance(error, ServiceUnavailable) or is_away(error):
         logger.warning("a service is away", extra={"action": "api.unavailable", "error": str(error)})
         detail = "a service that this needs does not answer; nothing was written, try again"
         return problem(503, "unavailable", detail, headers={"Retry-After": "1"})

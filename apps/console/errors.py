@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from chronoweb.runtime import request_id, statement_limit
+from chronoweb.runtime.away import is_away
 from chronoweb.runtime.errors import ServiceUnavailable, TooSlow
 
 logger = logging.getLogger(__name__)
 
 AWAY_SECONDS = 5
 """How soon the page of a service that is away loads itself again."""
-_AWAY = (OperationalError, InterfaceError, ServiceUnavailable, redis.ConnectionError)
+_AWAY = (ServiceUnavailable, redis.ConnectionError)
 
 
 @dataclass(frozen=True)
@@ -136,4 +136,4 @@ def passing(request: HttpRequest, error: BaseException | None) -> HttpResponse:
 
 def is_passing(error: BaseException | None) -> bool:
     """Whether the same may be answered later, or narrower."""
-    return isinstance(error, _AWAY) or statement_limit.is_too_slow(error)
+    return isinstance(error, _AWAY) or is_away(error) or statement_limit.is_too_slow(error)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import psycopg
-from django.db import InterfaceError, OperationalError, transaction
 from django.db import connection as django_connection
+from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F, Value
 from prometheus_client import Counter
 
@@ -29,6 +28,7 @@ from apps.executions.states import Origin
 from apps.preloader.epoch import database_now
 from apps.tenants import audit
 from chronoweb.runtime import postgres
+from chronoweb.runtime.away import is_away
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import LeadershipLost
@@ -113,9 +113,11 @@ class DagSchedules:
     def _look(self, identity: UUID, epoch: int) -> bool:
         try:
             return self._decide(identity, epoch)
-        except (LeadershipLost, OperationalError, InterfaceError, psycopg.OperationalError):
+        except LeadershipLost:
             raise
-        except Exception:
+        except Exception as error:
+            if is_away(error):
+                raise
             # One definition that cannot be run must not stop every other schedule.
             logger.exception("a DAG was set aside", extra={"action": "preloader.dag_set_aside", "dag": str(identity)})
             self._aside[identity] = self.clock.monotonic() + _SET_ASIDE_SECONDS

@@ -4,9 +4,11 @@ from datetime import datetime
 
 from django.db import connection as django_connection
 
+from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import LeadershipLost
 
-_LED = "SELECT clock_timestamp() FROM leases WHERE role = %s AND epoch = %s AND expires_at > clock_timestamp()"
+_LED = """SELECT clock_timestamp(), set_config('idle_in_transaction_session_timeout', %s, true)
+FROM leases WHERE role = %s AND epoch = %s AND expires_at > clock_timestamp()"""
 _LED_AND_HELD = f"{_LED} FOR SHARE"
 
 
@@ -17,7 +19,7 @@ def database_now(role: str, epoch: int, *, hold: bool = True) -> datetime:
     with django_connection.cursor() as cursor:
         cursor.execute(
             _LED_AND_HELD if hold else _LED,
-            [role, epoch],
+            [f"{postgres.IDLE_IN_TRANSACTION_SECONDS}s", role, epoch],
         )
         row = cursor.fetchone()
     if row is None:

@@ -71,11 +71,13 @@ class Materialiser:
 
     @transaction.atomic
     def _batch(self, epoch: int) -> int:
-        now = database_now(self.role, epoch)
+        now = database_now(self.role, epoch, hold=False)
         due = self._due(now)
         made: list[NewExecution] = []
         skipped: list[tuple[NewExecution, str]] = []
         moved = [task for task in due if self._plan(task, now, made, skipped)]
+        if moved:
+            database_now(self.role, epoch)  # planning may take long; the lease is held from here on
         raw = postgres.raw(django_connection)
         new = store.insert(raw, [*made, *(row for row, _ in skipped)])
         told = [(row, reason) for row, reason in skipped if row.id in new]

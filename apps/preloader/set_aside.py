@@ -4,16 +4,13 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
-import psycopg
-from django.db import InterfaceError, OperationalError
-
+from chronoweb.runtime.away import is_away, is_deadlock
 from chronoweb.runtime.clock import Clock
 from chronoweb.runtime.errors import LeadershipLost
 
 logger = logging.getLogger(__name__)
 
 _SECONDS = 60.0
-_NOT_ITS_FAULT = (LeadershipLost, OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class SetAside:
@@ -36,15 +33,15 @@ class SetAside:
         """
         try:
             return act()
-        except _NOT_ITS_FAULT as error:
-            if not isinstance(error.__cause__, psycopg.errors.DeadlockDetected) and not isinstance(
-                error, psycopg.errors.DeadlockDetected
-            ):
+        except LeadershipLost:
+            raise
+        except Exception as error:
+            if is_deadlock(error):
+                extra = {"action": "preloader.deadlock", self._what: str(identity)}
+                logger.warning("a %s is tried again", self._what, extra=extra)
+                return 0
+            if is_away(error):
                 raise
-            extra = {"action": "preloader.deadlock", self._what: str(identity)}
-            logger.warning("a %s is tried again", self._what, extra=extra)
-            return 0
-        except Exception:
             extra = {"action": "preloader.set_aside", self._what: str(identity)}
             logger.exception("a %s was set aside", self._what, extra=extra)
             self._until[identity] = self._clock.monotonic() + _SECONDS

@@ -2,11 +2,10 @@
 
 import logging
 
-import psycopg
-
 from apps.executions import store
 from apps.executions.dags.completion import settle_ended
 from chronoweb.runtime import faults, postgres, wakeup
+from chronoweb.runtime.away import AWAY
 
 logger = logging.getLogger(__name__)
 
@@ -27,16 +26,19 @@ class GivingBack:
             self._release(give_back)
             if unread:
                 self._release_sent(unread=True)
-        except psycopg.OperationalError as error:
+        except AWAY as error:
             self._left += give_back
             logger.warning("not given back yet", extra={"action": "worker.ledger_away", "error": str(error)})
 
     def rest(self) -> None:
         """What could not be given back before, and whatever the ledger says was sent here and has not ended: nobody
-        need wait for the claim deadline.
+        need wait for the claim deadline. Where PostgreSQL is away still, the watchdog takes it from who is gone.
         """
-        self._release(self._left)
-        self._release_sent(unread=False)
+        try:
+            self._release(self._left)
+            self._release_sent(unread=False)
+        except AWAY as error:
+            logger.warning("not given back", extra={"action": "worker.ledger_away", "error": str(error)})
 
     def _release(self, give_back: list[tuple[bytes, int]]) -> None:
         if not give_back:

@@ -7,6 +7,7 @@ import threading
 import psycopg
 
 from chronoweb.runtime import postgres
+from chronoweb.runtime.away import AWAY, is_deadlock
 
 logger = logging.getLogger(__name__)
 
@@ -59,13 +60,13 @@ class LedgerThread:
                     connection = postgres.connect(f"worker-{self.name}", url=self._url)
                 self.step(connection)
                 failures = 0
-            except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
+            except AWAY as error:
                 failures += 1
                 logger.warning(
                     "PostgreSQL is away, trying again",
                     extra={"action": "worker.ledger_away", "part": self.name, "error": str(error)},
                 )
-                if connection is not None and not isinstance(error, psycopg.errors.DeadlockDetected):
+                if connection is not None and not is_deadlock(error):
                     connection.close()
                 pause = min(_LONGEST_PAUSE_SECONDS, 0.05 * 2 ** min(failures, 6))
                 self._stop.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads retries, guards nothing

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
-import django.db
-import psycopg
 import redis
 
+from chronoweb.runtime.away import is_away
 from chronoweb.runtime.errors import ServiceUnavailable
 from chronoweb.runtime.health import Health
 
@@ -23,16 +22,7 @@ logger = logging.getLogger(__name__)
 
 _SHORTEST_BACKOFF_SECONDS = 0.1
 _LONGEST_BACKOFF_SECONDS = 5.0
-_TRANSIENT = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    psycopg.errors.ReadOnlySqlTransaction,  # connected to what has become a replica: connect anew
-    django.db.OperationalError,
-    django.db.InterfaceError,
-    redis.RedisError,
-    OSError,
-    ServiceUnavailable,
-)
+_TRANSIENT = (redis.RedisError, OSError, ServiceUnavailable)
 
 
 @dataclass(frozen=True)
@@ -117,8 +107,8 @@ def _run(daemon: Daemon, stop: Stop, health: Health) -> None:
 
 
 def _is_transient(error: Exception) -> bool:
-    """Whether a service is away, Django's wrapping of PostgreSQL's errors included."""
-    return isinstance(error, _TRANSIENT) or isinstance(error.__cause__, _TRANSIENT)
+    """Whether a service is away."""
+    return is_away(error) or isinstance(error, _TRANSIENT) or isinstance(error.__cause__, _TRANSIENT)
 
 
 def _after_a_fault(error: Exception, daemon: Daemon, health: Health, stop: Stop, failures: int) -> int:

@@ -125,6 +125,12 @@ def database_url(*, direct: bool = False) -> str:
     return url
 
 
+IDLE_IN_TRANSACTION_SECONDS = 60
+"""Whoever stands still for so long in the middle of a transaction (stopped, its machine gone) loses it: what it has
+locked would keep everybody else waiting for as long as the server believes in it, which may be hours.
+"""
+
+
 def connect(
     application_name: str, *, url: str | None = None, direct: bool = False, hot: bool = True
 ) -> psycopg.Connection:
@@ -134,6 +140,7 @@ def connect(
     hot: plan as the hot path needs it; off for statements that read whole partitions.
     """
     options = [*(_OPTIONS if hot else ("TimeZone=UTC", "jit=off"))]
+    options.append(f"idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s")
     connection = psycopg.connect(
         url or database_url(direct=direct),
         autocommit=True,

@@ -7,13 +7,15 @@ server has room for. Who finds none free waits for one.
 
 import select
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db import connections
 from django.db.backends.signals import connection_created
 from psycopg_pool import ConnectionPool
 
-from chronoweb.runtime import statement_limit
+from chronoweb.runtime import postgres, statement_limit
 from chronoweb.runtime.config import config
 
 WAIT_SECONDS = 20.0
@@ -43,6 +45,14 @@ def share() -> None:
     settings["CONN_HEALTH_CHECKS"] = False  # Django's asks the server for each request, and the pool takes no other
     pool: Any = connections["default"].pool  # type: ignore[attr-defined]
     pool._check = check
+    pool._configure = partial(_configure, pool._configure)
+
+
+def _configure(as_django_does: Callable[[Any], bool], connection: Any) -> None:
+    """Once for each connection. What a web process holds that stands still would keep daemons waiting."""
+    as_django_does(connection)
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{postgres.IDLE_IN_TRANSACTION_SECONDS}s'")
+    connection.commit()
 
 
 def check(connection: Any) -> None:
