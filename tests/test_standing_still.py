@@ -50,7 +50,7 @@ def test_the_preloader_holds_its_lease_to_write_not_to_plan(monkeypatch: pytest.
     )
     make_task(make_principal(), schedule=EACH_MINUTE)
     really = plans.materialise_task
-    taken = []
+    taken: list[int] = []
 
     def plan(*arguments: Any, **named: Any) -> Any:
         with postgres.connect_like_django("other") as other:
