@@ -121,6 +121,9 @@ class Ledger:
             row.finished_at = scheduled + timedelta(seconds=1)
         for name, value in fields.items():
             setattr(row, name, value)
+        if state is Status.RETRYING:  # as every failure leaves it
+            row.error = row.error or {"type": "ValueError", "message": "no"}
+            row.wake_at = None if row.hold else row.run_at
         row.save(force_insert=True)
         self._beside(row)
         return row

@@ -3,6 +3,7 @@
 import pytest
 
 from apps.definitions.models import Task
+from apps.executions import bulk
 from apps.executions.models import DeadLetter, Execution, ExecutionEvent
 from apps.executions.states import Hold, Status
 from apps.tenants.models import AuditEntry, Role
@@ -92,6 +93,28 @@ def test_retry_executions_by_filter(api: Api) -> None:
     done = api.post("/executions/bulk", wanted).json()
     assert (done["done"], done["failed"]) == (3, 1)
     assert not DeadLetter.objects.filter(execution_id__in=[row.id for row in dead]).exists()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "round"}])
+def test_an_act_on_many_goes_round_by_round(api: Api, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]) -> None:
+    """Each request counts so many and acts for so long; what was run again is not met again."""
+    rows = [execution(make_task(api.principal), Status.COMPLETED) for _ in range(6)]
+    for name, value in {"MOST": 4, "BATCH": 2, "RETRIED": 2, "ACT_SECONDS": 0}.items():
+        monkeypatch.setattr(bulk, name, value)
+    wanted = {"action": "retry", "filter": {}}
+    counted = api.post("/executions/bulk", {**wanted, "dry_run": True}).json()
+    assert (counted["matched"], counted["more"], len(counted["first"])) == (4, True, 5)
+    seen, behind = [], None
+    for number in range(3):
+        key = {name: f"{value}-{number}" for name, value in headers.items()}
+        answer = api.post("/executions/bulk", {**wanted, "behind": behind}, headers=key).json()
+        behind = answer["behind"]
+        seen.append((answer["matched"], answer["more"], answer["done"], answer["remaining"], behind is None))
+    assert seen == [(4, True, 2, 2, False), (4, False, 2, 2, False), (2, False, 2, 0, True)]
+    made = Execution.objects.filter(tenant=api.tenant).exclude(rerun_of=None)
+    assert sorted(made.values_list("rerun_of", flat=True)) == sorted(row.id for row in rows)
+    refused = problem(api.post("/executions/bulk", {**wanted, "behind": "there"}), 422)
+    assert refused["errors"][0]["pointer"] == "/behind"
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from apps.console import rows
 from apps.console.executions import acts, page, timeline
 from apps.console.executions.asked import Asked
 from apps.executions import searching, selectors, services
-from apps.executions.models import Attempt, Execution, StandingHold
+from apps.executions.models import Attempt, Execution, StandingHold, Worker
 from apps.executions.states import Hold, Origin, Outcome, Status
 from apps.tenants.models import AuditEntry, Role, Tenant
 from chronoweb.runtime.config import Config, problems
 from chronoweb.runtime.errors import InvalidInput
 from tests.console_dags import make_member
 from tests.console_ledger import HOSTILE, TOKEN, Ledger, change, make_tenant, now
-from tests.factories import make_principal
+from tests.factories import make_principal, worker_row
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
@@ -73,6 +73,11 @@ def state(row: Execution) -> Status:
 # ---- what a question finds ------------------------------------------------------------------------------------------
 
 
+def there_was(worker_id: int, **fields: Any) -> None:
+    Worker.objects.filter(pk=worker_id).delete()
+    worker_row(id=worker_id, **fields)
+
+
 def different_ones(ledger: Ledger) -> dict[str, Execution]:
     """Name → an execution that one of QUESTIONS finds, and no other of these."""
     error = {"type": "KeyError", "message": "x"}
@@ -81,6 +86,8 @@ def different_ones(ledger: Ledger) -> dict[str, Execution]:
         "plain": ledger.add(Status.COMPLETED, task="plain"),
         "named": ledger.add(Status.COMPLETED, task="Sales-Merge of 100%_"),
         "critical": ledger.add(Status.COMPLETED, task="plain", class_index=0),
+        "again": ledger.add(Status.RETRYING, task="again"),
+        "again, held": ledger.add(Status.RETRYING, task="again", hold=Hold.FROZEN),
         "failed": ledger.add(Status.DEAD_LETTER, task="plain", error=error),
         "running": ledger.add(Status.RUNNING, task="plain"),
         "worker": ledger.add(Status.COMPLETED, task="plain", worker_id=901),
@@ -94,6 +101,8 @@ def different_ones(ledger: Ledger) -> dict[str, Execution]:
 
 def test_each_question_finds_its_own_and_the_live_rows_agree(desk: Desk) -> None:
     made = different_ones(desk.ledger)
+    there_was(7)
+    there_was(901, state="stopped")
     Ledger(make_tenant()).add(Status.RUNNING, task="sales-merge")
     recent = made["plain"].scheduled_at - MINUTE
     questions = {
@@ -104,6 +113,8 @@ def test_each_question_finds_its_own_and_the_live_rows_agree(desk: Desk) -> None
         "?class=critical": {"critical"},
         "?error=KeyError": {"failed"},
         "?worker=worker-901": {"worker"},
+        "?worker=902": set(),
+        "?state=retrying": {"again", "again, held"},
         "?why=paused": {"held"},
         "?state=running&state=dead_letter": {"running", "failed"},
         "?due=ahead": {"ahead"},
@@ -124,6 +135,7 @@ def test_what_is_rare_is_sought_so_long_and_the_page_says_how_far(desk: Desk, mo
     """In pieces of one row each, of which a page has the time for one."""
     made = [desk.ledger.add(Status.COMPLETED, task="t", due=-n * MINUTE, worker_id=n // 6 + 1) for n in range(1, 9)]
     wanted = [str(row.id) for row in made if row.worker_id == 2]
+    there_was(2)
     monkeypatch.setattr(searching, "SIZES", (1,))
     monkeypatch.setattr(searching, "LEAST", 1)
     monkeypatch.setattr(searching, "PAGE_SECONDS", 0)
@@ -150,6 +162,18 @@ def test_pieces_of_a_search_find_what_the_whole_would(desk: Desk, monkeypatch: p
     monkeypatch.setattr(searching, "PAGE_SECONDS", 60)
     monkeypatch.setattr(page, "AHEAD_SECONDS", 60)
     test_each_question_finds_its_own_and_the_live_rows_agree(desk)
+
+
+def test_a_worker_is_sought_where_it_lived(desk: Desk) -> None:
+    """One that ended a week ago had nothing of today, and one of another tenant's nothing of this one's."""
+    row = desk.ledger.add(Status.COMPLETED, task="t", worker_id=903, due=timedelta(days=-7))
+    others = desk.ledger.add(Status.COMPLETED, task="t", worker_id=904)
+    there_was(903, state="lost", heartbeat_at=now() - timedelta(days=7))
+    there_was(904, tenant_id=uuid4())
+    assert desk.found("?worker=903") == [str(row.id)]
+    assert desk.found("?worker=904") == desk.found(f"?worker={2**62}") == []
+    Worker.objects.filter(pk=904).update(tenant_id=desk.tenant.id)
+    assert desk.found("?worker=904") == [str(others.id)]
 
 
 def test_what_is_no_question_shows_all_and_acts_on_nothing(desk: Desk) -> None:

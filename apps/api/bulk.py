@@ -14,6 +14,7 @@ from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
 from apps.api.executions import ExecutionFilters, wanted
 from apps.api.filters import Filters, applied, read
+from apps.api.idempotency import HEADER
 from apps.api.openapi.declare import documented
 from apps.api.tasks import TASKS, TaskFilters
 from apps.definitions import services
@@ -23,6 +24,7 @@ from apps.definitions.models import Task
 from apps.definitions.standing import check_note
 from apps.executions import bulk
 from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs
+from chronoweb.runtime.uuids import parse_uuid
 
 FIELDS = ("action", "filter", "dry_run", "expected_count")
 SHOWN = 100
@@ -63,31 +65,42 @@ class _BulkView(ApiView):
         if expected is not None and (type(expected) is not int or expected < 0):
             raise InvalidInput("/expected_count", expected, "must be a whole number", "the count of a dry run")
         self.check(body)
-        found = self.find(request, action, read_filter(self.filters, body.get("filter")))
+        found = self.find(request, action, read_filter(self.filters, body.get("filter")), body)
+        counted = self.counted(found)
+        matched = counted["matched"]
         if dry_run:
-            return Response({"action": action, "matched": len(found), "first": [str(each) for each in found[:SHOWN]]})
-        if expected is not None and expected != len(found):
+            return Response({"action": action, **counted, "first": [str(each) for each in found[:SHOWN]]})
+        if expected is not None and expected != matched:
             raise Conflict(
-                f"the filter finds {len(found)} now, not {expected}: look again, nothing was done", matched=len(found)
+                f"the filter finds {matched} now, not {expected}: look again, nothing was done", matched=matched
             )
         done = self.act(request, action, found[: bulk.MOST], body)
         failed = [{"id": str(identity), "detail": why} for identity, why in done.failed.items()]
         return Response(
             {
                 "action": action,
-                "matched": len(found),
+                **counted,
                 "done": done.done,
                 "failed": len(failed),
                 "failures": failed[:SHOWN],
-                "remaining": max(0, len(found) - bulk.MOST),
+                "remaining": matched - done.handled,
+                **self.goes_on(found, done.handled),
             }
         )
 
     def check(self, body: Mapping[str, Any]) -> None:
         """Refuse what is wrong in the fields of this view, in a dry run too. Raises InvalidInputs."""
 
-    def find(self, request: Request, action: str, values: Mapping[str, Any]) -> Sequence[UUID]:
+    def find(self, request: Request, action: str, values: Mapping[str, Any], body: Mapping[str, Any]) -> Sequence[UUID]:
         raise NotImplementedError
+
+    def counted(self, found: Sequence[UUID]) -> dict[str, Any]:
+        """What is said of how many were found."""
+        return {"matched": len(found)}
+
+    def goes_on(self, found: Sequence[UUID], handled: int) -> dict[str, Any]:
+        """What the next request needs to go on."""
+        return {}
 
     def act(self, request: Request, action: str, found: Sequence[UUID], body: Mapping[str, Any]) -> bulk.Done:
         raise NotImplementedError
@@ -110,7 +123,7 @@ class BulkTasks(_BulkView):
     def check(self, body: Mapping[str, Any]) -> None:
         check_note(_note(body))
 
-    def find(self, request: Request, action: str, values: Mapping[str, Any]) -> Sequence[UUID]:
+    def find(self, request: Request, action: str, values: Mapping[str, Any], body: Mapping[str, Any]) -> Sequence[UUID]:
         rows: QuerySet[Task] = applied(self.filters, values, TASKS.all(principal(request)))
         return list(rows.order_by("id").values_list("id", flat=True))
 
@@ -125,21 +138,45 @@ def _note(body: Mapping[str, Any]) -> Any:
 class BulkExecutions(_BulkView):
     filters = ExecutionFilters
     actions = bulk.ACTIONS
+    fields = (*FIELDS, "behind")
 
-    @documented("Act on executions by filter", takes="BulkExecutions", gives="BulkAnswer", fails=(409,))
+    @documented("Act on executions by filter", takes="BulkExecutions", gives="BulkExecutionsAnswer", fails=(409,))
     def post(self, request: Request) -> Response:
-        """Cancel, or run again, all executions that the filter finds, at most 10,000 at a time, in batches.
+        """Cancel, or run again, all executions that the filter finds, the latest scheduled first, in batches.
 
         Without `status`, a cancel means what has not ended and a retry what has; without `since`, of the last 35 days
-        and all that is ahead. Count first, as with tasks.
+        and all that is ahead. Count first, as with tasks; counting ends at 10,000, and `more` says so. A request acts
+        for a few seconds, and one with an Idempotency-Key, which is one transaction, on 500 executions: where
+        `behind` is no null, the same request with this `behind` goes on there.
         """
         return self.answer(request)
 
-    def find(self, request: Request, action: str, values: Mapping[str, Any]) -> Sequence[UUID]:
-        return bulk.find(principal=principal(request), action=action, wanted=wanted(values))
+    def check(self, body: Mapping[str, Any]) -> None:
+        _behind(body)
+
+    def find(self, request: Request, action: str, values: Mapping[str, Any], body: Mapping[str, Any]) -> Sequence[UUID]:
+        asked: dict[str, Any] = {"action": action, "wanted": wanted(values), "behind": _behind(body)}
+        return bulk.find(principal=principal(request), **asked, limit=bulk.MOST + 1)
+
+    def counted(self, found: Sequence[UUID]) -> dict[str, Any]:
+        return {"matched": min(len(found), bulk.MOST), "more": len(found) > bulk.MOST}
 
     def act(self, request: Request, action: str, found: Sequence[UUID], body: Mapping[str, Any]) -> bulk.Done:
-        return bulk.act(principal=principal(request), action=action, identities=found)
+        if HEADER in request.headers:
+            return bulk.act(principal=principal(request), action=action, identities=found[: bulk.BATCH])
+        seconds = bulk.ACT_SECONDS
+        return bulk.act(principal=principal(request), action=action, identities=found, seconds=seconds)
+
+    def goes_on(self, found: Sequence[UUID], handled: int) -> dict[str, Any]:
+        return {"behind": str(found[handled - 1]) if 0 < handled < len(found) else None}
+
+
+def _behind(body: Mapping[str, Any]) -> UUID | None:
+    given = body.get("behind")
+    found = parse_uuid(given) if isinstance(given, str) else None
+    if given is not None and found is None:
+        raise InvalidInput("/behind", given, "is not an id", "what the answer before said, or null")
+    return found
 
 
 class CreateTasks(ApiView):

@@ -28,6 +28,7 @@ def act_on_tasks(*, principal: Principal, action: str, identities: Sequence[UUID
     check_note(note)
     found = Done()
     for batch in batches(identities):
+        found.handled += len(batch)
         with transaction.atomic():
             rows = scoped(live_tasks(), principal).filter(id__in=batch)
             locked = list(rows.order_by("id").select_for_update())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from uuid import UUID
 
 from django.db import connection as django_connection
@@ -19,24 +20,31 @@ ACTIONS = ("cancel", "retry")
 MOST = 10_000
 """Things of one request; what is beyond remains for the next."""
 BATCH = 500
+RETRIED = 50
+"""Of one batch of retries, each of which is several statements."""
+ACT_SECONDS = 3.0
+"""After so long a request begins no further batch: what it has not come to remains for the next."""
 
 
 @dataclass
 class Done:
-    """What came of it. failed: id → why, where it was refused; the others were not hindered by it."""
+    """What came of it. failed: id → why, where it was refused; the others were not hindered by it. handled: how many of
+    those that were given it has come to, in their order.
+    """
 
     done: int = 0
     failed: dict[UUID, str] = field(default_factory=dict)
+    handled: int = 0
 
 
 FITTING = {"cancel": frozenset(Status) - RESTING, "retry": RESTING}
 """What an act by filter means where the filter names no state."""
 
 
-def find(*, principal: Principal, action: str, wanted: selectors.Filter) -> list[UUID]:
-    """The ids of all that an act by filter is for, latest scheduled first."""
+def find(*, principal: Principal, action: str, wanted: selectors.Filter, behind: UUID | None, limit: int) -> list[UUID]:
+    """The ids of up to `limit` that an act by filter is for, latest scheduled first, behind the id `behind`."""
     now = person_store.database_now(postgres.raw(django_connection))
-    return selectors.execution_ids(principal, fitted(action, wanted), now=now)
+    return selectors.execution_ids(principal, fitted(action, wanted), now=now, behind=behind, limit=limit)
 
 
 def fitted(action: str, wanted: selectors.Filter) -> selectors.Filter:
@@ -44,15 +52,17 @@ def fitted(action: str, wanted: selectors.Filter) -> selectors.Filter:
     return wanted if wanted.statuses else replace(wanted, statuses=FITTING[action])
 
 
-def act(*, principal: Principal, action: str, identities: Sequence[UUID]) -> Done:
-    """Cancel, or retry."""
-    return {"cancel": cancel_executions, "retry": retry_executions}[action](principal=principal, identities=identities)
+def act(*, principal: Principal, action: str, identities: Sequence[UUID], seconds: float | None = None) -> Done:
+    """Cancel, or retry. seconds: no further batch is begun after so long; None: all are acted on."""
+    acts = {"cancel": cancel_executions, "retry": retry_executions}
+    return acts[action](principal=principal, identities=identities, seconds=seconds)
 
 
-def cancel_executions(*, principal: Principal, identities: Sequence[UUID]) -> Done:
+def cancel_executions(*, principal: Principal, identities: Sequence[UUID], seconds: float | None = None) -> Done:
     """Stop these executions: at once what waits, and by its worker what one has. What has ended is told as failed."""
     found = Done()
-    for batch in batches(identities):
+    for batch in batches(identities, seconds=seconds):
+        found.handled += len(batch)
         with transaction.atomic():
             connection = postgres.raw(django_connection)
             rows = person_store.lock_several(connection, identities=batch, tenant_id=principal.tenant_id)
@@ -77,10 +87,11 @@ def _cancel(principal: Principal, rows: Sequence[Pending]) -> set[bytes]:
     return touched | already
 
 
-def retry_executions(*, principal: Principal, identities: Sequence[UUID]) -> Done:
+def retry_executions(*, principal: Principal, identities: Sequence[UUID], seconds: float | None = None) -> Done:
     """Run each once more, as services.retry does; each stands for itself."""
     found = Done()
-    for batch in batches(identities):
+    for batch in batches(identities, size=RETRIED, seconds=seconds):
+        found.handled += len(batch)
         with transaction.atomic():
             for identity in batch:
                 try:
@@ -107,8 +118,16 @@ def _tell(principal: Principal, action: str, touched: set[bytes]) -> None:
     transaction.on_commit(lambda: feed.changed(principal.tenant_id, sorted(touched)))
 
 
-def batches(identities: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
-    """Stretches of at most BATCH, in the order of the ids."""
-    ordered = sorted(identities)
-    for start in range(0, len(ordered), BATCH):
-        yield ordered[start : start + BATCH]
+def batches(identities: Sequence[UUID], *, size: int = BATCH, seconds: float | None = None) -> Iterator[Sequence[UUID]]:
+    """Stretches of at most `size`, each in the order of the ids, in which everybody locks. seconds: none is begun after
+    so long but the first.
+
+    Without seconds the stretches are in this order, too; with them they are as they were given, and a transaction may
+    span one alone.
+    """
+    end = None if seconds is None else monotonic() + seconds
+    given = sorted(identities) if end is None else identities
+    for start in range(0, len(given), size):
+        if start and end is not None and monotonic() >= end:
+            return
+        yield sorted(given[start : start + size])

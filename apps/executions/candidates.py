@@ -1,8 +1,13 @@
 """The executions that a search looks at: those along one index, in the order of their ids, so many at a time.
 
 A filter that few rows pass would read a whole day, or all of them, before a page is full. So each statement takes its
-filters to the next `size` rows of one source and no more; where these end is the source's `edge`, and the search goes
-on there. A source that has an index of its own stands before one that is every execution of the tenant.
+filters to the next `size` rows of one source and no more. They are numbered: the last of them, which a statement tells
+whether it passes or not, is the source's edge, and the search goes on there. A source that has an index of its own
+stands before one that is every execution of the tenant.
+
+How many is a parameter, never a number in the text. Of a kept plan PostgreSQL thinks that the bounds leave a handful of
+rows; to the two thousandth of those it would sort all that there are, while of a number that it does not know it takes
+a tenth, and goes along the index.
 """
 
 from collections.abc import Mapping
@@ -47,38 +52,37 @@ class Source:
         """What a page of it is ordered by: the id, as its index has it."""
         return "k.execution_id" if self.table else "e.id"
 
-    def rows(self, values: Mapping[str, Any], *, order: str, size: int | None) -> str:
-        """What stands behind FROM: `e` is one of the next `size` executions. None: of all."""
-        tail = "" if size is None else f" ORDER BY {{}} {order} LIMIT {size}"
-        if self.table:
-            return (
-                f"(SELECT k.execution_id, k.scheduled_at FROM {self.table} k"  # noqa: S608 - names of tables
-                f" WHERE {bounds('k', values, key='execution_id')}{tail.format('k.execution_id')}) k"
-                " CROSS JOIN LATERAL (SELECT x.* FROM executions x WHERE x.scheduled_at = k.scheduled_at"
-                " AND x.id = k.execution_id AND x.tenant_id = %(tenant)s OFFSET 0) e"
-            )
-        if self.merged:
-            return (
-                "unnest(%(tasks)s::uuid[]) AS t(id) CROSS JOIN LATERAL"  # noqa: S608 - constants
-                f" (SELECT x.* FROM executions x WHERE x.task_id = t.id AND {bounds('x', values)}"
-                f"{tail.format('x.id')}) e"
-            )
-        tail = " OFFSET 0" if self.whole else tail.format("e.id")
-        return f"(SELECT e.* FROM executions e WHERE {bounds('e', values)}{self.condition}{tail}) e"  # noqa: S608
+    @property
+    def number(self) -> str:
+        """Which of the next `size` rows one is."""
+        return "k.n" if self.table else "e.n"
 
-    def edge(self, values: Mapping[str, Any], *, order: str, size: int) -> str:
-        """The statement of the last id that `rows` looks at; no row where it comes to the end of the stretch."""
-        tail = f"{order} OFFSET {size - 1} LIMIT 1"
+    def rows(self, values: Mapping[str, Any], *, order: str, bounded: bool) -> str:
+        """What stands behind FROM: `e` is one of the next `size` executions, which have a number, or of all."""
         if self.table:
             where = bounds("k", values, key="execution_id")
-            return f"SELECT k.execution_id FROM {self.table} k WHERE {where} ORDER BY k.execution_id {tail}"  # noqa: S608
-        if self.merged:
+            found = f"SELECT k.execution_id, k.scheduled_at FROM {self.table} k WHERE {where}"  # noqa: S608 - names
             return (
-                "SELECT z.id FROM unnest(%(tasks)s::uuid[]) AS t(id) CROSS JOIN LATERAL"  # noqa: S608
-                f" (SELECT x.id FROM executions x WHERE x.task_id = t.id AND {bounds('x', values)}"
-                f" ORDER BY x.id {tail}) z ORDER BY z.id {order} LIMIT 1"
+                f"{_numbered(found, 'k', 'execution_id', order, bounded=bounded)}"  # noqa: S608 - likewise
+                " LEFT JOIN LATERAL (SELECT x.* FROM executions x WHERE x.scheduled_at = k.scheduled_at"
+                " AND x.id = k.execution_id AND x.tenant_id = %(tenant)s OFFSET 0) e ON true"
             )
-        return f"SELECT e.id FROM executions e WHERE {bounds('e', values)}{self.condition} ORDER BY e.id {tail}"  # noqa: S608
+        if self.merged:
+            found = f"SELECT e.* FROM executions e WHERE e.task_id = t.id AND {bounds('e', values)}"  # noqa: S608
+            return (
+                "unnest(%(tasks)s::uuid[]) AS t(id) CROSS JOIN LATERAL "
+                f"{_numbered(found, 'e', 'id', order, bounded=bounded)}"
+            )
+        found = f"SELECT e.* FROM executions e WHERE {bounds('e', values)}{self.condition}"  # noqa: S608
+        return f"({found} OFFSET 0) e" if self.whole else _numbered(found, "e", "id", order, bounded=bounded)
+
+
+def _numbered(found: str, alias: str, key: str, order: str, *, bounded: bool) -> str:
+    """The first `size` rows, of which each has its number `n`."""
+    if not bounded:
+        return f"({found}) {alias}"
+    first = f"{found} ORDER BY {alias}.{key} {order} LIMIT %(size)s"
+    return f"(SELECT y.*, row_number() OVER (ORDER BY y.{key} {order}) AS n FROM ({first}) y) {alias}"  # noqa: S608
 
 
 ALL = Source("")
@@ -88,6 +92,7 @@ SOURCES = (
     Source("hold", " AND e.hold = %(hold)s AND e.hold <> 0"),
     Source("error_type", " AND e.error ->> 'type' = %(error_type)s AND e.error IS NOT NULL"),
     Source("active", table="outstanding", share=4),
+    Source("retrying", " AND e.error IS NOT NULL AND (e.wake_at IS NOT NULL OR e.hold <> 0)"),
     Source("task", " AND e.task_id = %(task)s"),
     Source("dead", table="dead_letters", share=4),
 )

@@ -8,16 +8,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db import connection
 
 from apps.executions import ids
 from apps.executions.candidates import Source
-from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress, TaskVersion
+from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress, TaskVersion, WorkerState
 from chronoweb.runtime import postgres
 from chronoweb.runtime.rows import Rows
+
+T = TypeVar("T")
 
 _EXECUTION = Rows(Execution)
 _LISTED = Rows(
@@ -66,10 +68,18 @@ FILTERS = {
     "made_by": "e.created_at <= %(made_by)s",
 }
 """No index on executions names the status: the states of two kinds have small tables of their own (candidates)."""
+_WORKER = "SELECT w.tenant_id, w.state, w.heartbeat_at FROM workers w WHERE w.id = %s"
 _TASKS_NAMED = """
 SELECT DISTINCT v.task_id FROM task_versions v
 WHERE v.tenant_id = %s AND upper(v.name) LIKE upper(%s) LIMIT %s
 """
+
+
+@dataclass(frozen=True)
+class WorkerStanding:
+    """ended_at: when it was last heard of; None: it lives."""
+
+    ended_at: datetime | None
 
 
 def containing(text: str) -> str:
@@ -100,33 +110,64 @@ class Stretch:
     def bound(self) -> dict[str, Any]:
         """The values that its statements name."""
         lowest, highest = ids.lowest(self.since), ids.lowest(self.until)
-        return {**self.values, "since": self.since, "until": self.until, "lowest": lowest, "highest": highest}
+        stretch = {"since": self.since, "until": self.until, "lowest": lowest, "highest": highest}
+        return {**self.values, **stretch, "size": self.size}
 
 
-def page(stretch: Stretch, *, limit: int | None) -> list[Execution]:
+@dataclass(frozen=True)
+class Piece(Generic[T]):
+    """What a stretch's statement finds. edge: the last id that it has looked at, behind which there may be more; None:
+    the page is full, or the stretch is through.
+    """
+
+    rows: list[T]
+    edge: UUID | None
+
+
+def page(stretch: Stretch, *, limit: int | None) -> Piece[Execution]:
     """Up to `limit` executions, by id. Their versions are not there yet: with_versions."""
-    return _LISTED.read(_page(_LISTED.columns("e"), stretch), {**stretch.bound, "limit": limit})
+    rows, edge = _read(_LISTED.columns("e"), stretch, limit)
+    return Piece(list(_LISTED.made(rows)), edge)
 
 
-def page_of_ids(stretch: Stretch, *, limit: int | None) -> list[UUID]:
+def page_of_ids(stretch: Stretch, *, limit: int | None) -> Piece[UUID]:
     """The ids of the same; of all that are found where limit is None."""
-    found = postgres.reads(connection).read(_page("e.id", stretch), {**stretch.bound, "limit": limit})
-    return [identity for (identity,) in found]
+    rows, edge = _read("e.id", stretch, limit)
+    return Piece([identity for (identity,) in rows], edge)
+
+
+def _read(columns: str, stretch: Stretch, limit: int | None) -> tuple[list[Sequence[Any]], UUID | None]:
+    """These columns of what is found, and the piece's edge. It is told as a row of its own where the filters do not
+    pass it; what comes behind it belongs to another task, of which all that is nearer has not been looked at.
+    """
+    found: list[Sequence[Any]] = []
+    for at, fits, is_edge, *values in postgres.reads(connection).read(
+        _page(columns, stretch), {**stretch.bound, "limit": limit}
+    ):
+        if fits:
+            found.append(values)
+        if is_edge:
+            return found, None if limit is not None and len(found) >= limit else at
+    return found, None
 
 
 def _page(columns: str, stretch: Stretch) -> str:
-    source, order = stretch.source, stretch.order
-    rows = source.rows(stretch.values, order=order, size=stretch.size)
-    conditions = " AND ".join(FILTERS[name] for name in stretch.filters) or "true"
-    return f"SELECT {columns} FROM {rows} WHERE {conditions} ORDER BY {source.key} {order} LIMIT %(limit)s"  # noqa: S608
+    source, order, bounded = stretch.source, stretch.order, stretch.size is not None
+    rows = source.rows(stretch.values, order=order, bounded=bounded)
+    fits = " AND ".join(FILTERS[name] for name in stretch.filters) or ("e.id IS NOT NULL" if source.table else "true")
+    is_edge = f"{source.number} = %(size)s" if bounded else "false"
+    return (
+        f"SELECT {source.key}, ({fits}) IS TRUE, {is_edge}, {columns} FROM {rows}"  # noqa: S608 - names
+        f" WHERE ({fits}) OR {is_edge} ORDER BY {source.key} {order} LIMIT %(limit)s"
+    )
 
 
-def edge(stretch: Stretch) -> UUID | None:
-    """The last id that the stretch's page looks at; None where that is all of it."""
-    if stretch.size is None:
-        return None
-    query = stretch.source.edge(stretch.values, order=stretch.order, size=stretch.size)
-    return next((found for (found,) in postgres.reads(connection).read(query, stretch.bound)), None)
+def worker_standing(worker_id: int, *, tenant_id: UUID) -> WorkerStanding | None:
+    """None: nobody ever was this worker, or it serves another tenant alone."""
+    for serves, state, heartbeat_at in postgres.reads(connection).read(_WORKER, (worker_id,)):
+        if serves in (None, tenant_id):
+            return WorkerStanding(heartbeat_at if state in (WorkerState.STOPPED, WorkerState.LOST) else None)
+    return None
 
 
 def tasks_named(pattern: str, *, tenant_id: UUID, most: int) -> list[UUID]:

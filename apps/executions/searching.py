@@ -14,8 +14,7 @@ from uuid import UUID
 
 from apps.executions import candidates, ids, pages
 from apps.executions.candidates import ALL, OF_TASKS, Source
-from apps.executions.models import Execution
-from apps.executions.pages import Stretch
+from apps.executions.pages import Piece, Stretch
 
 PAGE_SECONDS = 0.08
 """What the search of a page may take: the rest of the page wants some of its 200 ms, too."""
@@ -26,6 +25,8 @@ _FIRST_WINDOW = timedelta(days=1)
 _GROWTH, _GROWTH_OF_FEW = 3, 40
 _FEW_TASKS = 50
 _TICK = timedelta(milliseconds=1)
+_AFTER_A_WORKER = timedelta(hours=1)
+"""What a worker had was due while it lived: so long after it was last heard of, by any clock, nothing is its."""
 
 T = TypeVar("T")
 Window = tuple[datetime, datetime]
@@ -46,24 +47,8 @@ class Found(Generic[T]):
         return None if self.stopped is None else ids.scheduled_at(self.stopped)
 
 
-@dataclass(frozen=True)
-class Reader(Generic[T]):
-    """How the rows of a stretch are read, and which id one has."""
-
-    read: Callable[..., list[T]]
-    identity: Callable[[T], UUID]
-
-
-def _id_of(row: Execution) -> UUID:
-    return row.id
-
-
-def _itself(identity: UUID) -> UUID:
-    return identity
-
-
-EXECUTIONS = Reader(pages.page, _id_of)
-IDS = Reader(pages.page_of_ids, _itself)
+Reader = Callable[..., Piece[T]]
+"""What reads a stretch: pages.page or pages.page_of_ids."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +68,23 @@ class Search:
     descending: bool
     source: Source = ALL
 
-    def run(self, reader: Reader[T], *, limit: int | None, seconds: float | None) -> Found[T]:
+    def run(self, read: Reader[T], *, limit: int | None, seconds: float | None) -> Found[T]:
         """Up to `limit` rows (None: all). seconds: what it may take, about; None: as long as it takes."""
         pace = _Pace(seconds)
         plain = replace(self, source=candidates.chosen(self.given))
+        if "worker" in self.given:
+            standing = pages.worker_standing(self.given["worker"], tenant_id=self.tenant_id)
+            if standing is None:
+                return Found([])
+            plain = replace(plain, until=min(self.until, (standing.ended_at or self.now) + _AFTER_A_WORKER))
         if "named" not in self.given or plain.source is not ALL:
-            return plain._walk(reader, pace, limit)
+            return plain._walk(read, pace, limit)
         # A name that many have is found at once; of a name that few have, each task has an index to be found by.
         if limit is not None:
-            rows, _ = plain._piece(reader, pace, plain._windows()[:1], limit)
-            if len(rows) == limit:
-                return Found(rows)
+            for window in plain._windows()[:1]:
+                nearest = plain._piece(read, pace, window, limit, self.behind)
+                if len(nearest.rows) == limit:
+                    return Found(nearest.rows)
         tasks = pages.tasks_named(self.given["named"], tenant_id=self.tenant_id, most=_FEW_TASKS + 1)
         if not tasks:
             return Found([])
@@ -102,48 +93,31 @@ class Search:
         else:
             others = {name: value for name, value in self.given.items() if name != "named"}
             plain = replace(plain, given={**others, "named_many": self.given["named"]})
-        return plain._walk(reader, pace, limit)
+        return plain._walk(read, pace, limit)
 
-    def _walk(self, reader: Reader[T], pace: "_Pace", limit: int | None) -> Found[T]:
+    def _walk(self, read: Reader[T], pace: "_Pace", limit: int | None) -> Found[T]:
         found: list[T] = []
         windows = self._windows()
         behind = self.behind
         while windows:
-            rows, edge = self._piece(reader, pace, windows, None if limit is None else limit - len(found), behind)
-            found += rows
+            piece = self._piece(read, pace, windows[0], None if limit is None else limit - len(found), behind)
+            found += piece.rows
+            behind = piece.edge
             if limit is not None and len(found) >= limit:
                 return Found(found)
-            if edge is None:  # the next window is begun in any case: there are few
+            if behind is None:  # the next window is begun in any case: there are few
                 since, until = windows.pop(0)
-                edge = ids.lowest(since if self.descending else until)
+                behind = ids.lowest(since if self.descending else until)
             elif pace.is_spent:
-                return Found(found, edge)
-            behind = edge
+                return Found(found, behind)
         return Found(found)
 
-    def _piece(
-        self, reader: Reader[T], pace: "_Pace", windows: list[Window], left: int | None, behind: UUID | None = None
-    ) -> tuple[list[T], UUID | None]:
-        """Of the first window: the rows that are found for sure, and the edge behind which nobody has looked yet;
-        None: the page is full, or the window is through.
-        """
-        if not windows:
-            return [], None
-        stretch = self._stretch(windows[0], behind or self.behind, pace.size)
+    def _piece(self, read: Reader[T], pace: "_Pace", window: Window, left: int | None, behind: UUID | None) -> Piece[T]:
+        stretch = self._stretch(window, behind, pace.size)
         began = monotonic()
-        rows = reader.read(stretch, limit=left)
-        if not self.source.merged and left is not None and len(rows) >= left:
-            return rows, None
-        edge = pages.edge(stretch)
-        if edge is None:
-            return rows, None
-        pace.took(monotonic() - began)
-        if self.source.merged:
-            rows = [row for row in rows if self._reaches(reader.identity(row), edge)]
-        return rows, edge
-
-    def _reaches(self, identity: UUID, edge: UUID) -> bool:
-        return identity >= edge if self.descending else identity <= edge
+        piece = read(stretch, limit=left)
+        pace.took(monotonic() - began, was_whole=piece.edge is not None)
+        return piece
 
     def _stretch(self, window: Window, behind: UUID | None, size: int) -> Stretch:
         values: dict[str, Any] = {**self.given, "tenant": self.tenant_id}
@@ -186,18 +160,22 @@ class Search:
 
 
 class _Pace:
-    """How many rows the next piece may look at, by what those before took."""
+    """How many rows the next piece may look at, by what the one before took."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else monotonic() + seconds
+        self._each = 0.0
         self.size = SIZES[0] if seconds is not None else SIZES[-1]
         self.is_spent = False
 
-    def took(self, seconds: float) -> None:
-        """A piece of this size has taken so long, and there is more of its window."""
+    def took(self, seconds: float, *, was_whole: bool) -> None:
+        """A piece of this size has taken so long; one that was not whole came to the end of its window before."""
         if self._end is None:
             return
+        if was_whole:
+            self._each = seconds / self.size
         left = self._end - monotonic()
-        fitting = [size for size in SIZES if size * seconds / self.size <= left]
+        fitting = [size for size in SIZES if size * self._each <= left]
         self.is_spent = not fitting
-        self.size = fitting[-1] if fitting else SIZES[0]
+        largest = fitting[-1] if fitting else SIZES[0]
+        self.size = largest if was_whole else min(self.size, largest)

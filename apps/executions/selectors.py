@@ -65,7 +65,7 @@ def executions(
     where the time is spent before.
     """
     search = _search(principal, wanted, now=now, behind=behind, descending=descending)
-    found = search.run(searching.EXECUTIONS, limit=limit, seconds=searching.PAGE_SECONDS)
+    found = search.run(pages.page, limit=limit, seconds=searching.PAGE_SECONDS)
     return Found(pages.with_versions(found.rows), found.stopped)
 
 
@@ -81,7 +81,7 @@ def some_ids(
 ) -> Found[UUID]:
     """The ids of what `executions` would find. seconds: None: those of a page."""
     search = _search(principal, wanted, now=now, behind=behind, descending=descending)
-    return search.run(searching.IDS, limit=limit, seconds=searching.PAGE_SECONDS if seconds is None else seconds)
+    return search.run(pages.page_of_ids, limit=limit, seconds=searching.PAGE_SECONDS if seconds is None else seconds)
 
 
 def execution_ids(
@@ -93,7 +93,7 @@ def execution_ids(
     """
     seconds = config().web_statement_seconds
     search = _search(principal, wanted, now=now, behind=behind, descending=True)
-    found = search.run(searching.IDS, limit=limit, seconds=seconds or None)
+    found = search.run(pages.page_of_ids, limit=limit, seconds=seconds or None)
     if found.stopped is not None:
         raise TooSlow(f"finding them takes longer than {seconds:g} s: name a shorter time or a task; nothing was done")
     return found.rows
@@ -126,6 +126,7 @@ def _terms(wanted: Filter) -> dict[str, Any]:
         "made_by": wanted.made_by,
         "named": wanted.name and pages.containing(wanted.name),
         "active": (bool(wanted.statuses) and wanted.statuses <= ACTIVE) or None,
+        "retrying": wanted.statuses == {Status.RETRYING} or None,
         "dead": wanted.statuses == {Status.DEAD_LETTER} or None,
     }
     holds = sorted(int(hold) for hold in wanted.holds)

@@ -61,7 +61,7 @@ def _found(principal: Principal, asked: Asked, now: datetime) -> tuple[list[UUID
     until = wanted.until or now + listing.AHEAD
     past = replace(wanted, until=min(edge, until))
     found = selectors.some_ids(principal, past, now=now, behind=asked.before, limit=SHOWN + 1)
-    if asked.before is not None or until <= edge:
+    if asked.before is not None or until <= edge or wanted.worker_id is not None:  # a worker has what is due
         return found.rows, found.stopped
     coming = replace(wanted, since=max(edge, wanted.since or edge), until=until)
     most = max(UPCOMING, SHOWN - len(found.rows)) if _only_ahead(asked) else UPCOMING

@@ -44,6 +44,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "run={run_id}",
         "worker=9999",
         "worker=9999&class=critical&state=cancelled",
+        "worker={worker_id}&state=skipped",
         "error=ConnectionError&state=cancelled",
         "error=ConnectionError&q=orders&class=bulk",
         "why=paused&q=-004711",

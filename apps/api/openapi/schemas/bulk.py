@@ -29,28 +29,34 @@ def _body(actions: tuple[str, ...], filters: type[Filters], **more: Shape) -> Sh
     )
 
 
+_GOES_ON = "what the answer before said: the request goes on with what is scheduled earlier"
 _FAILURE = record({"id": UUID, "detail": TEXT})
 _CREATED = record({"status": {"const": 201}, "id": UUID, "name": TEXT})
 _REFUSED = record({"status": {"enum": [409, 422]}, "problem": "Problem"})
 
+
+def _answers(counted: dict[str, Shape], **more: Shape) -> Shape:
+    remaining = {**COUNT, "description": "counted, and left for another request"}
+    done = {"done": COUNT, "failed": COUNT, "failures": many(_FAILURE, most=SHOWN), "remaining": remaining}
+    return {
+        "oneOf": [
+            record({"action": TEXT, **counted, "first": many(UUID, most=SHOWN)}, about="Of a dry run."),
+            record({"action": TEXT, **counted, **done, **more}),
+        ]
+    }
+
+
 SCHEMAS: dict[str, Shape] = {
     "BulkTasks": _body(TASK_ACTIONS, TaskFilters, note=or_null(text(NOTE_CHARACTERS))),
-    "BulkExecutions": _body(EXECUTION_ACTIONS, ExecutionFilters),
-    "BulkAnswer": {
-        "oneOf": [
-            record({"action": TEXT, "matched": COUNT, "first": many(UUID, most=SHOWN)}, about="Of a dry run."),
-            record(
-                {
-                    "action": TEXT,
-                    "matched": COUNT,
-                    "done": COUNT,
-                    "failed": COUNT,
-                    "failures": many(_FAILURE, most=SHOWN),
-                    "remaining": {**COUNT, "description": "found, and left for another request"},
-                }
-            ),
-        ]
-    },
+    "BulkExecutions": _body(EXECUTION_ACTIONS, ExecutionFilters, behind=or_null({**UUID, "description": _GOES_ON})),
+    "BulkAnswer": _answers({"matched": COUNT}),
+    "BulkExecutionsAnswer": _answers(
+        {
+            "matched": {**COUNT, "description": "counting ends at 10,000"},
+            "more": {**BOOLEAN, "description": "whether the filter finds more than were counted"},
+        },
+        behind=or_null({**UUID, "description": "what the next request goes on with; null: all has been acted on"}),
+    ),
     "TaskBatch": given({"items": many({}, most=MOST_CREATED, least=1)}, required=["items"]),
     "CreatedTasks": record({"items": many({"oneOf": [_CREATED, _REFUSED]})}),
 }
