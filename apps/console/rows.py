@@ -1,42 +1,15 @@
 """An execution as one row of a table. The page and the socket send the same HTML, so that they cannot differ."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from apps.console import reasons
-from apps.console.reasons import Reason
-from apps.console.row_html import row_html
+from apps.console.row_html import Row, row_html
 from apps.console.wording import duration
 from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.principal import Principal
-
-
-@dataclass(frozen=True)
-class Row:
-    """What `row_html` shows. late and took are words; running_since lets the page count on.
-
-    due: scheduled_at, which rows are sorted by. runs_at: run_at where jitter, a retry or a deferral has moved it.
-    """
-
-    id: UUID
-    version: int
-    state: str
-    state_label: str
-    task: str
-    task_zone: str
-    due: datetime
-    runs_at: datetime | None
-    late: str
-    worker: str
-    token: str
-    token_title: str
-    took: str
-    running_since: datetime | None
-    reason: Reason | None
 
 
 def label(status: Status) -> str:

@@ -14,7 +14,6 @@ from django_tasks.base import Task, TaskResult
 from django_tasks.exceptions import InvalidTaskError
 from django_tasks.signals import task_enqueued
 
-from apps.tasks_backend.priorities import chronoweb_priority
 from apps.tasks_backend.task import ChronowebTask
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
@@ -53,19 +52,6 @@ class ChronowebBackend(BaseTaskBackend):
         from apps.tasks_backend import results
 
         return results.find(self, result_id)
-
-    def definition(self, task: Task) -> dict[str, Any]:
-        """The fields of the definition that runs such tasks, where they are not chronoweb's defaults."""
-        return {
-            "schedule": {"type": "manual"},
-            "handler": {"type": "python", "name": task.module_path},
-            "priority": chronoweb_priority(task.priority),
-            "overlap_policy": "allow_all",
-            "retry_policy": {"max_attempts": 1},
-            "tags": ["django-tasks", f"queue:{task.queue_name}"[:63]],
-            **self.options.get("task", {}),
-            **self.options.get("queues", {}).get(task.queue_name, {}),
-        }
 
     def check(self, **kwargs: Any) -> Iterable[checks.CheckMessage]:
         where = f"TASKS[{self.alias!r}]['OPTIONS']"

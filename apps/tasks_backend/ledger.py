@@ -1,10 +1,11 @@
 """Enqueueing: a definition for each function, queue and priority, and an execution for each call."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection as django_connection
 from django.db import transaction
+from django_tasks.backends.base import BaseTaskBackend
 from django_tasks.base import Task as DjangoTask
 from django_tasks.base import TaskResult, TaskResultStatus
 from django_tasks.utils import normalize_json
@@ -16,6 +17,7 @@ from apps.definitions.validation import FIELDS, read_document
 from apps.definitions.versions import document_of
 from apps.executions import person_store
 from apps.executions.models import Execution
+from apps.tasks_backend.definition import definition_of
 from apps.tasks_backend.task import GIVEN, as_given
 from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
@@ -23,15 +25,12 @@ from apps.tenants.scope import scoped
 from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import Conflict, NotFound
 
-if TYPE_CHECKING:
-    from apps.tasks_backend.backend import ChronowebBackend
-
 _definitions: dict[tuple[Any, ...], Any] = {}
 """(database, tenant, name) → (document, id) of what this process has seen in force. A transaction that is undone, or
 somebody else, may have taken it away: then the trigger finds nothing, and the definition is made again."""
 
 
-def principal_of(backend: "ChronowebBackend") -> Principal:
+def principal_of(backend: BaseTaskBackend) -> Principal:
     """An operator of the tenant that the options name. Raises ImproperlyConfigured."""
     slug = backend.options.get("tenant")
     tenant = Tenant.objects.filter(slug=slug).first()
@@ -43,7 +42,7 @@ def principal_of(backend: "ChronowebBackend") -> Principal:
 
 
 @transaction.atomic
-def enqueue(backend: "ChronowebBackend", task: DjangoTask, args: list[Any], kwargs: dict[str, Any]) -> TaskResult:
+def enqueue(backend: BaseTaskBackend, task: DjangoTask, args: list[Any], kwargs: dict[str, Any]) -> TaskResult:
     """One execution, due now or at the task's run_after. Raises InvalidInputs; TypeError for what is not JSON."""
     principal = principal_of(backend)
     now = person_store.database_now(postgres.raw(django_connection))
@@ -81,9 +80,9 @@ def name_of(task: DjangoTask, priority: int) -> str:
     return f"{task.module_path} ({', '.join(more)})" if more else task.module_path
 
 
-def _definition(backend: "ChronowebBackend", principal: Principal, task: DjangoTask, *, known: bool = True) -> Any:
+def _definition(backend: BaseTaskBackend, principal: Principal, task: DjangoTask, *, known: bool = True) -> Any:
     """The id of the definition in force, made or edited first where it is not what the settings say."""
-    wanted = backend.definition(task)
+    wanted = definition_of(task, backend.options)
     wanted["name"] = name_of(task, wanted["priority"])
     place = (django_connection.settings_dict["NAME"], principal.tenant_id, wanted["name"])
     if known and (seen := _definitions.get(place)) is not None and seen[0] == wanted:

@@ -1,11 +1,11 @@
 """Executions as the results of Django's Tasks framework."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.core.exceptions import SuspiciousOperation
 from django.utils.module_loading import import_string
+from django_tasks.backends.base import BaseTaskBackend
 from django_tasks.base import Task, TaskError, TaskResult, TaskResultStatus
 from django_tasks.exceptions import TaskResultDoesNotExist
 
@@ -15,9 +15,6 @@ from apps.executions.states import Outcome, Status
 from apps.tasks_backend.ledger import principal_of
 from apps.tasks_backend.task import GIVEN, given_again
 from chronoweb.runtime.errors import ChronowebError, NotFound
-
-if TYPE_CHECKING:
-    from apps.tasks_backend.backend import ChronowebBackend
 
 STATUSES = {
     Status.RUNNING: TaskResultStatus.RUNNING,
@@ -33,7 +30,7 @@ class NotRun(ChronowebError):
     """The error of what failed without an exception of its own: cancelled, out of time, its worker lost."""
 
 
-def find(backend: "ChronowebBackend", result_id: str) -> TaskResult:
+def find(backend: BaseTaskBackend, result_id: str) -> TaskResult:
     """Raises TaskResultDoesNotExist."""
     try:
         row = selectors.execution(principal_of(backend), UUID(str(result_id)))

@@ -9,7 +9,8 @@ from apps.console import reasons
 from apps.console.dags import nodes, words
 from apps.console.dags.nodes import NodeView
 from apps.console.detail import readable
-from apps.console.rows import Row, present_all
+from apps.console.row_html import Row
+from apps.console.rows import present_all
 from apps.console.wording import duration, first_line
 from apps.executions.dags import selectors
 from apps.executions.dags.models import DagRun, RunNode, TaskDependency

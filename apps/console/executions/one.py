@@ -13,7 +13,8 @@ from apps.console.executions.lineage import Lineage
 from apps.console.executions.story import Moment
 from apps.console.executions.timeline import Timeline
 from apps.console.executions.why import Why
-from apps.console.rows import Row, present
+from apps.console.row_html import Row
+from apps.console.rows import present
 from apps.executions import selectors
 from apps.executions.models import Attempt, Execution, ExecutionEvent, Progress
 from apps.executions.states import PENDING, RESTING, ExecutionClass, Status

@@ -8,7 +8,7 @@ from uuid import UUID
 from apps.console import listing, rows
 from apps.console.executions.asked import Asked
 from apps.console.listing import SHOWN, UPCOMING, Index
-from apps.console.rows import Row
+from apps.console.row_html import Row
 from apps.executions import ids, selectors
 from apps.executions.models import Execution
 from apps.executions.states import Status

@@ -10,7 +10,8 @@ from django.template.loader import render_to_string
 from apps.console import reasons
 from apps.console.fragments import Pieces, may_act
 from apps.console.letters.filters import Chosen
-from apps.console.rows import Row, present_all
+from apps.console.row_html import Row
+from apps.console.rows import present_all
 from apps.definitions.models import Task
 from apps.executions import dead_letters, selectors
 from apps.executions.dead_letter_groups import Group, Groups, groups

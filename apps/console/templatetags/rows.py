@@ -5,8 +5,7 @@ from typing import Any
 from django import template
 from django.utils.safestring import SafeString
 
-from apps.console.row_html import row_html
-from apps.console.rows import Row
+from apps.console.row_html import Row, row_html
 
 register = template.Library()
 

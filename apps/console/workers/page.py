@@ -10,7 +10,8 @@ from django.urls import reverse
 
 from apps.console import listing
 from apps.console.fragments import PacedPage, Pieces
-from apps.console.rows import Row, present_all
+from apps.console.row_html import Row
+from apps.console.rows import present_all
 from apps.console.wording import duration
 from apps.console.workers import standing
 from apps.console.workers.buttons import drain_act
