@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -13,18 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.executions import locks, store
+from apps.executions.circuits import CircuitTerms
 from apps.executions.retry import RetryPolicy
 from apps.executions.rows import Claimed
 from apps.executions.states import Hold, Outcome, Status
 from apps.quickstart.services import ServiceAddresses
 from apps.worker import daemon, presence, versions
 from apps.worker.backlog import Backlog
+from apps.worker.circuit_reporter import CircuitReporter
 from apps.worker.claimer import Claimer
 from apps.worker.class_slots import ClassSlots, Lending
 from apps.worker.jobs import Assignment, RunResult
 from apps.worker.live_state import LiveState, LiveStates
 from apps.worker.load import LoadMeter
 from apps.worker.presence import Presence
+from apps.worker.second_look import SecondLook
 from apps.worker.starter import Starter
 from apps.worker.verdict import decide, fingerprint
 from apps.worker.versions import Terms, Versions
@@ -120,11 +124,13 @@ def test_it_never_runs_ahead_of_the_database(offset: int, latencies: list[int]) 
     assert clock.now_us() >= int(hand.time() * 1e6) + offset - best - 2, "and as close as the best answer allows"
 
 
-def test_a_step_of_the_hosts_clock_voids_what_was_measured() -> None:
+def test_a_step_of_the_hosts_clock_changes_nothing() -> None:
+    """Not even until the next answer: what has a limit for all attempts would be dead at once."""
     hand = HandClock()
     clock = DatabaseClock(hand)
     clock.observe(int(hand.time() * 1e6))
     hand.wall += 3600
+    assert clock.now_us() == pytest.approx(int((hand.time() - 3600) * 1e6), abs=2)
     clock.observe(int((hand.time() - 3600) * 1e6))
     assert clock.now_us() == pytest.approx(int((hand.time() - 3600) * 1e6), abs=2)
     assert clock.skew_seconds == pytest.approx(-3600, abs=1e-3)
@@ -432,6 +438,35 @@ def test_what_is_refused_is_given_back_uncounted(ledger: Ledger) -> None:
         assert {ledger.row(i)["attempt"] for i in held} == {0}
     finally:
         claims.close()
+
+
+# ---- the second look ----------------------------------------------------------------------------------------------
+
+
+class OneRuns:
+    """A runner in which one execution has run for a while."""
+
+    def __init__(self, identity: bytes) -> None:
+        self.found = [(identity, int(SYSTEM_CLOCK.time() * 1e6) - 5_000_000)]
+
+    def running(self) -> list[tuple[bytes, int]]:
+        return self.found
+
+
+def test_the_start_of_each_attempt_is_told_though_one_follows_the_other_at_once(ledger: Ledger) -> None:
+    [identity] = ledger.add(status=Status.RUNNING)
+    running: dict[Any, Any] = {(identity, TOKEN): None}
+    runner: Any = OneRuns(identity)
+    circuits = CircuitReporter(CircuitTerms.of(quick_config("x:")))
+    look = SecondLook(worker_id=1, runner=runner, running=running, circuits=circuits, clock=DatabaseClock())
+    look.look(ledger.connection)
+    assert ledger.row(identity)["started_at"] is not None
+    ledger.connection.execute(
+        "UPDATE executions SET started_at = NULL, token = token + 1 WHERE id = %s", [UUID(bytes=identity)]
+    )
+    running[identity, TOKEN + 1] = running.pop((identity, TOKEN))
+    look.look(ledger.connection)
+    assert ledger.row(identity)["started_at"] is not None
 
 
 # ---- presence -----------------------------------------------------------------------------------------------------

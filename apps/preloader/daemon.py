@@ -200,9 +200,10 @@ class Preloader:
         ahead = int((seconds + self.config.lookahead_minutes * 60) // _DAY_SECONDS)
         days = list(range(today, ahead + 1))
         if everywhere:
-            if seconds - self._knew_days_at > _DAYS_EVERY_SECONDS:
+            now = self.clock.monotonic()
+            if now - self._knew_days_at > _DAYS_EVERY_SECONDS:
                 self._known_days = sorted(partitions.existing_days(links.scan))
-                self._knew_days_at = seconds
+                self._knew_days_at = now
             others = [day for day in self._known_days if day not in days]
             days += store.days_that_wait(links.ledger, others)
         return days

@@ -208,6 +208,7 @@ class Claimer(LedgerThread):
             return
         back = sorted((one.execution_id, one.token) for one in self._stranded)
         self._give_back(connection, [(0, identity, token) for identity, token in back])
+        faults.point("worker.stranded")
         for known in back:
             self._running.pop(known, None)
         self._stranded = []

@@ -28,7 +28,7 @@ class SecondLook:
         self._running = running
         self._circuits = circuits
         self._clock = clock
-        self._told_started: set[bytes] = set()
+        self._told_started: set[tuple[bytes, int]] = set()
 
     def look(self, connection: psycopg.Connection) -> None:
         """Stop what is to be cancelled; write the real start of what runs for longer than a moment."""
@@ -44,10 +44,10 @@ class SecondLook:
             (identity, tokens[identity], self._clock.from_host_us(started))
             for identity, started in self._runner.running()
             if identity in tokens
-            and identity not in self._told_started
+            and (identity, tokens[identity]) not in self._told_started
             and now - self._clock.from_host_us(started) > _LONG_US
         ]
         if long:
             store.note_started(connection, sorted(long), worker_id=self._worker_id)
-            self._told_started.update(identity for identity, _, _ in long)
-        self._told_started &= tokens.keys()
+            self._told_started.update((identity, token) for identity, token, _ in long)
+        self._told_started.intersection_update(tokens.items())
