@@ -239,6 +239,22 @@ def test_a_standby_does_nothing(watchdog: Watchdog, own_ledger: Ledger, services
         standby.close()
 
 
+def test_a_duty_that_fails_keeps_those_behind_it_from_nothing(
+    watchdog: Watchdog, own_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(links: object) -> int:
+        raise ValueError("a fault")
+
+    fails.__name__ = "reclaim_from_lost_workers"
+    monkeypatch.setattr(watchdog, fails.__name__, fails)
+    sent = own_ledger.add(2, status=Status.DISPATCHED)
+    age(own_ledger, sent, 60)
+    with pytest.raises(ValueError, match="a fault"):
+        watchdog.run_once()
+    watchdog.reset()
+    passes(watchdog, lambda: all_are(own_ledger, sent, Status.PRELOADED))
+
+
 def test_it_outlasts_the_loss_of_its_connections(
     watchdog: Watchdog, own_ledger: Ledger, redis_client: redis.Redis
 ) -> None:

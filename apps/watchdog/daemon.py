@@ -25,12 +25,13 @@ from chronoweb.runtime import faults, postgres, redis_client, wakeup
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import Config
-from chronoweb.runtime.loop import Result
+from chronoweb.runtime.loop import Result, is_transient
 
 logger = logging.getLogger(__name__)
 
 ROLE = "watchdog"
 _LOOK_SECONDS = 0.25
+_ASIDE_SECONDS = 15.0
 _SWEEP_SECONDS = 1.0
 _RUNS_SECONDS = 5.0
 _PARTITION_SECONDS = 600.0
@@ -82,10 +83,19 @@ class Watchdog:
             now = self.clock.monotonic()
             if now - self._did_at.get(duty.__name__, float("-inf")) >= period:
                 self._did_at[duty.__name__] = now
-                did += duty(links)
+                did += self._guarded(duty, links, now + _ASIDE_SECONDS - period)
         if did:
             wakeup.preloader.wake()
         return Result(did, _LOOK_SECONDS)
+
+    def _guarded(self, duty: Callable[[_Connections], int], links: _Connections, aside: float) -> int:
+        """A duty that fails by a fault of ours fails the pass, and is set aside: those behind it have their turn."""
+        try:
+            return duty(links)
+        except Exception as error:
+            if not is_transient(error):
+                self._did_at[duty.__name__] = aside
+            raise
 
     def wait(self, seconds: float) -> None:
         if self.leadership.epoch is None:

@@ -93,7 +93,7 @@ def _run(daemon: Daemon, stop: Stop, health: Health) -> None:
             if result.wait_seconds > 0 and not stop.requested.is_set():
                 daemon.wait(result.wait_seconds)
         except Exception as error:
-            if not _is_transient(error):
+            if not is_transient(error):
                 failures = _after_a_fault(error, daemon, health, stop, failures)
                 continue
             failures += 1
@@ -106,7 +106,7 @@ def _run(daemon: Daemon, stop: Stop, health: Health) -> None:
             stop.requested.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads retries, guards nothing
 
 
-def _is_transient(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether a service is away."""
     return is_away(error) or isinstance(error, _TRANSIENT) or isinstance(error.__cause__, _TRANSIENT)
 
