@@ -41,26 +41,32 @@ class Starter:
         return self._of_class[class_index]
 
     def add(self, assignments: Sequence[tuple[int, Assignment]]) -> None:
-        """Take (run_at in microseconds, assignment); those due already are handed on at once."""
+        """Take (run_at in microseconds, assignment); those due already are handed on at once. Once it is closed nothing
+        begins any more: the ledger knows what was claimed.
+        """
         now = self._clock.now_us()
         due = [assignment for run_at, assignment in assignments if run_at <= now]
         later = [pair for pair in assignments if pair[0] > now]
-        if due:
-            self._submit(due)
-        if later:
-            with self._changed:
-                for run_at, assignment in later:
-                    heapq.heappush(self._waiting, (run_at, next(self._order), assignment))
-                    self._of_class[assignment.class_index] += 1
+        with self._changed:
+            if self._closing:
+                return
+            if due:
+                self._submit(due)
+            for run_at, assignment in later:
+                heapq.heappush(self._waiting, (run_at, next(self._order), assignment))
+                self._of_class[assignment.class_index] += 1
+            if later:
                 self._changed.notify()
 
     def close(self) -> list[Assignment]:
-        """Stop; what was not started is the caller's to give back."""
+        """Stop; what was not started is the caller's to give back. Nothing is handed on after this has returned."""
         with self._changed:
             self._closing = True
             left = [assignment for _, _, assignment in self._waiting]
             self._waiting.clear()
             self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()  # it may be about to hand on what has just come due
         return left
 
     def _run(self) -> None:
