@@ -78,7 +78,8 @@ def test_many_that_vanish_at_once_are_an_event_of_the_network() -> None:
     lost(judge, gone, 1.0)
     assert lost(judge, gone, 5.0) == {}
     expired = [row(n, lock_held=n >= 3, lease_over=n < 3) for n in range(10)]
-    assert lost(judge, expired, 31.0) == dict.fromkeys(range(3), "its lease has run out")
+    assert lost(judge, expired, 31.0) == {}
+    assert lost(judge, expired, 33.0) == dict.fromkeys(range(3), "its lease has run out")
 
 
 def test_two_may_vanish_of_few_and_a_fifth_of_many() -> None:
@@ -92,8 +93,21 @@ def test_two_may_vanish_of_few_and_a_fifth_of_many() -> None:
 
 def test_a_lease_that_ran_out_needs_no_lock_to_be_seen() -> None:
     judge = LostWorkers(2.0)
-    assert lost(judge, [row(1, lease_over=True)], 0.0) == {1: "its lease has run out"}
-    assert lost(judge, [row(1, lease_over=True, lock_held=False)], 1.0) == {1: "its lease has run out"}
+    assert lost(judge, [row(1, lease_over=True)], 0.0) == {}
+    assert lost(judge, [row(1, lease_over=True)], 2.0) == {1: "its lease has run out"}
+    assert lost(judge, [row(1, lease_over=True, lock_held=False)], 3.0) == {1: "its lease has run out"}
+
+
+def test_who_could_not_renew_is_given_a_moment_once_the_ledger_is_back() -> None:
+    """It took no heartbeats for longer than a lease, and the watchdog looks sooner than those who live beat again."""
+    judge = LostWorkers(2.0)
+    lost(judge, [row(n) for n in range(3)], 0.0)
+    for back, cut_off in ((40.0, True), (80.0, False)):  # or paused, together with all others
+        if cut_off:
+            judge.forget()
+        for now, over in ((back, 3), (back + 1, 1)):
+            assert lost(judge, [row(n, lease_over=n < over) for n in range(3)], now) == {}
+        assert lost(judge, [row(n) for n in range(3)], back + 2) == {}, "each has been heard of in time"
 
 
 def test_one_is_given_up_for_one_reason() -> None:
