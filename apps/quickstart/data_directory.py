@@ -28,7 +28,8 @@ from apps.quickstart.errors import DataDirectoryInUse, EmbeddedServiceFailed
 # Below the range that Linux hands to outgoing connections, so that no client can take a port that was picked.
 PORTS = range(20_000, 32_000)
 PRIVATE_FOLDERS = ("break-it", "logs", "log-chunks", "secrets", "valkey", "kafka")
-LOCK_PATIENCE_SECONDS = 0.5  # readers of services.json hold the lock for a moment
+LOCK_PATIENCE_SECONDS = 0.5  # an owner may be on its way out
+READERS_PATIENCE_SECONDS = 10.0  # readers of services.json hold the lock for a moment, on a busy machine for a long one
 
 
 class DataDirectory:
@@ -43,13 +44,14 @@ class DataDirectory:
         close_to_others(self.path)
         # The lock must not be inherited: a server that outlives its parent may not keep the folder locked.
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+        began = time.monotonic()
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() < deadline:
+                patience = READERS_PATIENCE_SECONDS if _only_read(descriptor) else LOCK_PATIENCE_SECONDS
+                if time.monotonic() < began + patience:
                     threading.Event().wait(0.02)
                     continue
                 pid = os.pread(descriptor, 32, 0).decode().strip() or "unknown"
@@ -111,6 +113,16 @@ class DataDirectory:
 
     def forget_addresses(self) -> None:
         (self.path / "services.json").unlink(missing_ok=True)
+
+
+def _only_read(descriptor: int) -> bool:
+    """Whether those that hold the lock share it: they look whether the folder is owned."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
 
 
 def close_to_others(path: Path) -> None:
