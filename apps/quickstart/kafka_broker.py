@@ -14,7 +14,7 @@ from apps.quickstart.packages import package_folder
 from apps.quickstart.server_process import ServerProcess, base_environment, stop_leftovers
 
 NAME = "kafka"
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 
 
 class KafkaBroker:

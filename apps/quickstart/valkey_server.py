@@ -11,7 +11,7 @@ from apps.quickstart.packages import package_folder
 from apps.quickstart.server_process import ServerProcess, base_environment, stop_leftovers
 
 NAME = "valkey"
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 
 # noeviction: an evicted hot-tier entry would be an execution that nobody starts on time.
 CONFIGURATION = """\
