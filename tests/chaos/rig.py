@@ -34,7 +34,7 @@ from chronoweb.runtime.config import Config, read
 from chronoweb.runtime.loop import Daemon, Stop
 from tests.nursery import nursery
 from tests.stack import Ledger, Running, ledger_on
-from tests.waiting import busy, eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 RECORD = {"type": "python", "name": "bench.record"}
 QUICK = {
@@ -50,17 +50,18 @@ QUICK = {
 }
 """What differs from the defaults, so that a test takes seconds."""
 
-START_SECONDS = 60.0
-
-
-def generous(seconds: float) -> float:
-    """A bound of the design on a machine that is busy."""
-    return (3 * seconds + 2) * busy()
+START_SECONDS = PATIENCE_SECONDS
 
 
 def sleeping(seconds: float, record: Path) -> dict[str, Any]:
     """A handler that takes its time, and notes its execution and token at the end."""
     script = f'sleep {seconds}; echo "$CHRONOWEB_EXECUTION_ID $CHRONOWEB_FENCING_TOKEN" >> {record}/slow'
+    return {"type": "command", "argv": ["/bin/sh", "-c", script]}
+
+
+def held(folder: Path) -> dict[str, Any]:
+    """A handler that notes that it has begun (see `Rig.begun`), and ends once the test calls `Rig.let_end`."""
+    script = f"echo >> {folder}/begun; while [ ! -e {folder}/let_end ]; do sleep 0.1; done"
     return {"type": "command", "argv": ["/bin/sh", "-c", script]}
 
 
@@ -125,11 +126,7 @@ class Rig:
         """Where a process that was given --health-port 0 answers; resumed: let it go on first."""
         if resumed:
             process.send_signal(signal.SIGCONT)
-        return int(
-            eventually(
-                lambda: next((line["port"] for line in self.log(process) if "port" in line), 0), seconds=START_SECONDS
-            )
-        )
+        return int(eventually(lambda: next((line["port"] for line in self.log(process) if "port" in line), 0)))
 
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""
@@ -179,7 +176,7 @@ class Rig:
 
     def warm_up(self) -> None:
         """Send one execution through: from then on handlers are loaded, and what is timed is not their loading."""
-        self.wait_completed(self.due(in_ms=0), within=START_SECONDS)
+        self.wait_completed(self.due(in_ms=0))
 
     def replace_worker(self) -> None:
         """Another worker, in a thread, ready to run what comes back from a dead one."""
@@ -212,7 +209,16 @@ class Rig:
     def completed(self, identities: Sequence[bytes]) -> bool:
         return self.counted(identities)[Status.COMPLETED] == len(identities)
 
-    def wait_completed(self, identities: Sequence[bytes], *, within: float) -> float:
+    def begun(self) -> int:
+        """How many runs of `held` have begun."""
+        notes = self.folder / "begun"
+        return len(notes.read_text().splitlines()) if notes.exists() else 0
+
+    def let_end(self) -> None:
+        """Runs of `held` end, and those that begin from now on."""
+        (self.folder / "let_end").touch()
+
+    def wait_completed(self, identities: Sequence[bytes], *, within: float = START_SECONDS) -> float:
         """Until all are completed; how long that took."""
         began = time.monotonic()
         try:
@@ -254,7 +260,7 @@ class Rig:
             now = self.holder(role)
             return now if now is not None and (after is None or now[0] != after[0]) else None
 
-        found = eventually(held, seconds=START_SECONDS)
+        found = eventually(held)
         assert found is not None
         return found
 
@@ -279,15 +285,15 @@ class Rig:
             now = self.shards()
             return now if sum(now.values()) == ids.SHARDS and len(now) == dispatchers else None
 
-        found = eventually(shared, seconds=START_SECONDS)
+        found = eventually(shared)
         assert found is not None
         return found
 
     def wait_workers(self, count: int) -> None:
         """Until so many workers offer themselves in Redis and hold their lock."""
         query = "SELECT count(*) AS n FROM workers WHERE state = 'active'"
-        eventually(lambda: self.ledger.select(query)[0]["n"] >= count, seconds=START_SECONDS)
-        eventually(lambda: self.redis.hlen(f"{self.prefix}workers") >= count, seconds=START_SECONDS)
+        eventually(lambda: self.ledger.select(query)[0]["n"] >= count)
+        eventually(lambda: self.redis.hlen(f"{self.prefix}workers") >= count)
 
     def hot_tier(self) -> HotTier:
         return HotTier(self.redis, self.prefix)
@@ -366,5 +372,5 @@ def _end(rig: Rig) -> None:
         running.stop_flag.requested.set()
     for running in rig.threads.values():
         rig.wake()  # a preloader whose poll is switched off waits for nothing else
-        running.thread.join(30)
+        running.thread.join(PATIENCE_SECONDS)
         assert not running.thread.is_alive(), f"{running.daemon.name} did not end"

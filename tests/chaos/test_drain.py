@@ -4,14 +4,13 @@ import os
 import signal
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from apps.executions.states import Outcome, Status
-from tests.chaos.rig import START_SECONDS, Rig, died_of_kill, generous, sleeping
+from tests.chaos.rig import START_SECONDS, Rig, died_of_kill, held
 from tests.waiting import eventually
 
 
@@ -21,7 +20,7 @@ def test_sigterm_under_load_burns_no_attempt(rig: Rig) -> None:
     first = rig.start("worker")
     rig.warm_up()
     identities = [i for n in range(30) for i in rig.due(40, in_ms=300 + 100 * n)]
-    eventually(lambda: rig.counted(identities)[Status.COMPLETED] > 40, seconds=START_SECONDS)
+    eventually(lambda: rig.counted(identities)[Status.COMPLETED] > 40)
     second = rig.start("worker")
     rig.wait_workers(2)
     first.send_signal(signal.SIGTERM)
@@ -30,11 +29,12 @@ def test_sigterm_under_load_burns_no_attempt(rig: Rig) -> None:
     rig.wait_workers(2)
     second.send_signal(signal.SIGTERM)
     assert second.wait(START_SECONDS) == 0
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     assert third.poll() is None
     assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
-    assert not any(event["actor"] == "watchdog" for i in identities for event in rig.ledger.events(i))
+    # What a dispatcher that was held up sent to who had gone already is taken back unclaimed.
+    assert {outcome for i in identities for outcome in rig.ledger.outcomes(i)} <= {Outcome.SUCCEEDED, Outcome.RELEASED}
 
 
 @pytest.mark.drill
@@ -66,7 +66,7 @@ def test_every_worker_is_restarted_three_times_under_five_hundred_a_second(rig: 
     finally:
         enough.set()
         loading.join()
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     print(f"{len(identities)} executions, {6} workers replaced")
     burnt = rig.ledger.select(
@@ -79,32 +79,24 @@ def test_every_worker_is_restarted_three_times_under_five_hundred_a_second(rig: 
 
 def test_what_does_not_fit_in_the_grace_is_given_back_uncounted(rig: Rig) -> None:
     """Attempts longer than the grace are stopped, told as released, and begun again elsewhere with the same number."""
-    rig.ledger.define(handler=sleeping(2, rig.record))
+    rig.ledger.define(handler=held(rig.folder))
     rig.stand_by("preloader", "dispatcher")
     worker = rig.start("worker", CHRONOWEB_DRAIN_GRACE_SECONDS="0.2")
     rig.wait_workers(1)
     identities = rig.due(6)
     # Of four slots one is for bulk work and one the reserve of the critical.
-    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 2, seconds=START_SECONDS)
+    eventually(lambda: rig.begun() == 2)
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(START_SECONDS) == 0
     assert {rig.ledger.row(i)["attempt"] for i in identities} == {0}
+    rig.let_end()
     rig.stand_by("worker")
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
     outcomes = [rig.ledger.outcomes(i) for i in identities]
     assert sorted(map(len, outcomes)) == [1, 1, 1, 1, 2, 2]
     assert all(found[0] is Outcome.RELEASED for found in outcomes if len(found) == 2)
-
-
-def asleep(pid: int) -> int:
-    """Commands of `sleeping` that this process and its descendants have begun."""
-    found = 0
-    for process in psutil.Process(pid).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            found += process.name() == "sleep"
-    return found
 
 
 CONTAINED = ("/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -118,18 +110,19 @@ for do not reach it."""
 )
 def test_a_worker_that_is_process_1_hears_sigterm(rig: Rig, shell: bool) -> None:
     """As in a container: drained by its own signal, nothing lost, no attempt used, nothing left behind."""
-    rig.ledger.define(handler=sleeping(1.5, rig.record))
+    rig.ledger.define(handler=held(rig.folder))
     rig.stand_by("preloader", "dispatcher")
     entry = ("sh", "-c", 'cd . && exec "$@"', "sh") if shell else ()
     outer = rig.start("worker", before=[*CONTAINED, *entry])
     rig.wait_workers(1)
     identities = rig.due(2)
-    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 2, seconds=START_SECONDS)
     # RUNNING is what is claimed: what has not begun yet when the signal comes is given back.
-    eventually(lambda: asleep(outer.pid) == 2, seconds=START_SECONDS)
+    eventually(lambda: rig.begun() == 2)
     [first] = psutil.Process(outer.pid).children()
     assert Path(f"/proc/{first.pid}/status").read_text().split("NSpid:")[1].split("\n")[0].split()[-1] == "1"
     first.send_signal(signal.SIGTERM)
+    eventually(lambda: rig.actions(outer)["worker.draining"])
+    rig.let_end()
     assert outer.wait(START_SECONDS) == 0
     assert rig.actions(outer)["worker.draining"] == 1
     assert rig.counted(identities)[Status.COMPLETED] == 2
@@ -139,21 +132,19 @@ def test_a_worker_that_is_process_1_hears_sigterm(rig: Rig, shell: bool) -> None
 
 def test_cancel_during_a_drain_is_obeyed(rig: Rig) -> None:
     """A draining worker still hears that an execution is to stop."""
-    rig.ledger.define(handler=sleeping(60, rig.record))
+    rig.ledger.define(handler=held(rig.folder))
     rig.stand_by("preloader", "dispatcher")
     worker = rig.start("worker")
     rig.wait_workers(1)
     [identity] = rig.due(1)
-    eventually(lambda: rig.ledger.status(identity) is Status.RUNNING, seconds=START_SECONDS)
+    eventually(rig.begun)
     worker.send_signal(signal.SIGTERM)
-    eventually(lambda: rig.actions(worker)["worker.draining"], seconds=START_SECONDS)
-    began = time.monotonic()
+    eventually(lambda: rig.actions(worker)["worker.draining"])
     rig.ledger.select(
         "UPDATE executions SET cancel_requested_at = clock_timestamp() WHERE id = encode(%s, 'hex')::uuid RETURNING id",
         identity,
     )
-    eventually(lambda: rig.ledger.status(identity) is Status.CANCELLED, seconds=generous(2))
-    assert time.monotonic() - began < 20
+    eventually(lambda: rig.ledger.status(identity) is Status.CANCELLED)
     assert worker.wait(START_SECONDS) == 0
 
 
@@ -165,8 +156,8 @@ def test_a_worker_killed_in_the_middle_of_a_backlog(rig: Rig) -> None:
     rig.wait_workers(2)
     rig.warm_up()
     identities = [i for n in range(20) for i in rig.due(40, in_ms=300 + 100 * n)]
-    eventually(lambda: rig.counted(identities)[Status.COMPLETED] > 100, seconds=START_SECONDS)
+    eventually(lambda: rig.counted(identities)[Status.COMPLETED] > 100)
     processes[0].kill()
     died_of_kill(processes[0])
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)

@@ -14,7 +14,7 @@ from apps.quickstart.data_directory import DataDirectory
 from apps.quickstart.postgres_server import PostgresServer
 from apps.quickstart.services import ServiceAddresses
 from tests.chaos.conftest import migrate
-from tests.chaos.rig import START_SECONDS, Rig, generous, let_pass, rig_on, sleeping
+from tests.chaos.rig import START_SECONDS, Rig, held, let_pass, rig_on, sleeping
 from tests.waiting import eventually
 
 
@@ -45,15 +45,18 @@ def everything(rig: Rig) -> None:
     rig.warm_up()
 
 
-def restarted_with_running(rig: Rig, postgres: PostgresServer, count: int, seconds: float) -> None:
+def restarted_with_running(rig: Rig, postgres: PostgresServer, count: int, seconds: float = 0.0) -> None:
+    """seconds: how long each runs; 0: until PostgreSQL is away."""
     rig.environment["CHRONOWEB_WORKER_SLOTS"] = str(count)
     everything(rig)
     rig.start("worker")  # a class may use but a part of each worker's slots
     rig.wait_workers(2)
-    rig.ledger.define(handler={"type": "python", "name": "playground.wait"}, seconds=seconds)
+    wait = {"type": "python", "name": "playground.wait"}
+    rig.ledger.define(handler=wait if seconds else held(rig.folder), seconds=seconds)
     identities = rig.due(count)
-    eventually(lambda: rig.counted(identities)[Status.RUNNING] == count, seconds=START_SECONDS)
+    eventually(lambda: rig.counted(identities)[Status.RUNNING] == count)
     postgres.stop()
+    rig.let_end()
     let_pass(1)
     postgres.start()
     postgres.wait_until_ready()
@@ -70,7 +73,7 @@ def restarted_with_running(rig: Rig, postgres: PostgresServer, count: int, secon
 
 def test_restarted_while_executions_run(own_rig: Rig, postgres: PostgresServer) -> None:
     """Every session is gone for a moment and every lock free: nobody is dead for it, everything commits."""
-    restarted_with_running(own_rig, postgres, 32, 3)
+    restarted_with_running(own_rig, postgres, 32)
 
 
 def test_daemons_started_before_it_wait_for_it(own_rig: Rig, postgres: PostgresServer) -> None:
@@ -78,11 +81,11 @@ def test_daemons_started_before_it_wait_for_it(own_rig: Rig, postgres: PostgresS
     rig = own_rig
     postgres.stop()
     processes = [rig.start(name) for name in ("watchdog", "preloader", "dispatcher", "worker")]
-    eventually(lambda: rig.actions(processes[-1])["worker.backoff"], seconds=START_SECONDS)
+    eventually(lambda: rig.actions(processes[-1])["worker.backoff"])
     postgres.start()
     postgres.wait_until_ready()
     rig.reconnect()
-    rig.wait_completed(rig.due(20), within=START_SECONDS)
+    rig.wait_completed(rig.due(20))
     assert [process.poll() for process in processes] == [None] * len(processes)
     assert [row["state"] for row in rig.ledger.select("SELECT state FROM workers")] == ["active"]
 
@@ -113,7 +116,7 @@ def test_read_only_for_a_while(own_rig: Rig) -> None:
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
     rig.reconnect()
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     assert [process.poll() for process in processes] == [None] * len(processes)
 
@@ -128,7 +131,7 @@ def test_only_listen_is_cut(rig: Rig) -> None:
     [before] = [row["pid"] for row in rig.ledger.select(query)]
     rig.ledger.select("SELECT pg_terminate_backend(%s)", before)
     identities = rig.due(40)
-    rig.wait_completed(identities, within=generous(2))
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     [after] = [row["pid"] for row in rig.ledger.select(query)]
     assert after != before
@@ -142,7 +145,7 @@ def test_deadlocks_are_tried_again(rig: Rig) -> None:
     rig.stand_by("preloader")
     rig.warm_up()
     identities = [i for n in range(10) for i in rig.due(10, in_ms=200 + 100 * n)]
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     assert {rig.ledger.row(i)["attempt"] for i in identities} == {1}
     assert set(rig.runs().values()) == {1}
@@ -171,7 +174,7 @@ def test_two_batches_in_opposite_order_are_both_written(rig: Rig) -> None:
     thread = threading.Thread(target=lock_backwards)
     thread.start()
     try:
-        rig.wait_completed(identities, within=START_SECONDS)
+        rig.wait_completed(identities)
     finally:
         stop.set()
         thread.join()
@@ -186,12 +189,12 @@ def test_a_slow_handler_outlasts_the_outage(rig: Rig) -> None:
     rig.warm_up()
     rig.ledger.define(handler=sleeping(2, rig.record))
     identities = rig.due(2)
-    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 2, seconds=START_SECONDS)
+    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 2)
     rig.ledger.select(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name LIKE 'worker%%'"
     )
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     assert worker.poll() is None
 

