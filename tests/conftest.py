@@ -13,7 +13,7 @@ import redis
 from apps.quickstart.services import ServiceAddresses
 from tests import scratch
 
-pytest_plugins = ["tests.stack", "tests.economy", "tests.web_process"]
+pytest_plugins = ["tests.stack", "tests.economy", "tests.patience", "tests.web_process"]
 
 
 LONGEST = (

@@ -9,7 +9,7 @@ from apps.executions.states import Hold, Status
 from apps.tenants.models import AuditEntry, Role
 from tests.factories import DAILY, EACH_MINUTE, Api, document, execution, make_api, make_task, materialise, problem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 
 
 @pytest.fixture

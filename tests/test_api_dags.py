@@ -11,7 +11,7 @@ from apps.executions.models import DagVersion, TaskVersion
 from apps.tenants.models import AuditEntry, Role
 from tests.factories import EACH_MINUTE, Api, make_api, make_task, now, pointers, problem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 UNKNOWN = "01a228d1-a002-784d-9836-45028876d1a9"
 SECRET = {"type": "command", "argv": ["x"], "environment": {"KEY": "s3cret"}}
 

@@ -21,7 +21,7 @@ from chronoweb.runtime.clock import SystemClock
 from chronoweb.runtime.errors import InvalidInputs, LeadershipLost
 from tests.factories import EACH_MINUTE, make_principal, make_task, now, rows_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 EPOCH = 7
 START = datetime(2025, 6, 1, tzinfo=UTC)
 """Far behind every partition: what a backfill makes is scheduled when it is made."""

@@ -1,6 +1,7 @@
 """DAGs defined: versions, nodes that keep their ids, plans that follow their tasks, triggers and conflicts."""
 
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ from apps.tenants.models import AuditEntry
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import Conflict, InvalidInputs, NotFound
 from tests.factories import EACH_MINUTE, make_principal, make_task, now
+from tests.waiting import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 NOOP = {"type": "python", "name": "demo.noop"}
 
 
@@ -214,11 +216,12 @@ def test_pause_and_resume(principal: Principal) -> None:
     assert dag.next_fire_at is not None
     dag = standing.pause_dag(principal=principal, dag_id=dag.id, note="holiday")
     assert dag.paused_note == "holiday"
-    Dag.objects.filter(id=dag.id).update(next_fire_at=now().replace(year=2025))
+    Dag.objects.filter(id=dag.id).update(next_fire_at=now() - timedelta(days=400))
+    before = now()
     dag = standing.resume_dag(principal=principal, dag_id=dag.id)
     assert dag.paused_at is None
     assert dag.next_fire_at is not None
-    assert (now() - dag.next_fire_at).total_seconds() < 61 + abs(dag.jitter_ms) / 1000
+    assert (before - dag.next_fire_at).total_seconds() < 61 + abs(dag.jitter_ms) / 1000
     actions = AuditEntry.objects.filter(target_id=str(dag.id)).order_by("id").values_list("action", flat=True)
     assert list(actions) == ["dag.create", "dag.pause", "dag.resume"]
 
@@ -259,7 +262,7 @@ def test_two_triggers_at_once_do_not_pass_the_limit_together(principal: Principa
 
     def trigger() -> None:
         try:
-            together.wait(10)
+            together.wait(PATIENCE_SECONDS)
             started.append(triggering.trigger_dag(principal=principal, dag_id=dag.id))
         finally:
             connection.close()
@@ -268,7 +271,7 @@ def test_two_triggers_at_once_do_not_pass_the_limit_together(principal: Principa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
     assert sorted(run.word for run in DagRun.objects.filter(id__in=started)) == ["queued", "running"]
 
 

@@ -25,7 +25,7 @@ from tests.factories import (
     reread,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 TENANT = bytes(16)
 BY_CUSTOMER = {"key": "customer-{{ parameters.customer }}", "limit": 3}
 

@@ -27,7 +27,7 @@ from tests.factories import (
     rows_of,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 EVEN = {"type": "cron", "expression": "*/2 * * * *"}
 
 

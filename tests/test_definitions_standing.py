@@ -25,7 +25,7 @@ from tests.factories import (
     rows_of,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 
 
 @pytest.fixture

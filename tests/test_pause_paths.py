@@ -12,7 +12,7 @@ from apps.executions.states import Status
 from tests.console_ledger import make_person
 from tests.factories import EACH_MINUTE, Api, make_api, make_task, materialise, now
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 Path = Callable[[Api, list[Task], str], None]
 
 

@@ -13,7 +13,7 @@ from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from tests.factories import make_principal, make_task, materialise, now, occurrence, reasons, reread, rows_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 NINE_IN_VANCOUVER = {"type": "cron", "expression": "0 9 * * *", "timezone": "America/Vancouver"}
 HOUR = timedelta(hours=1)
 
