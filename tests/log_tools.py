@@ -16,7 +16,7 @@ from apps.worker.jobs import Assignment
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import Config
 from tests.stack import quick_config
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Logs:
     def has_ended(self, execution: bytes) -> bool:
         return any(batch.ended for batch in self.waiting(execution))
 
-    def of(self, given: Assignment, *, seconds: float = 10.0) -> list[dict[str, Any]]:
+    def of(self, given: Assignment, *, seconds: float = PATIENCE_SECONDS) -> list[dict[str, Any]]:
         """All lines of an attempt, once it has ended."""
         eventually(lambda: self.has_ended(given.execution_id), seconds=seconds)
         found = self.lines(given.execution_id)

@@ -107,6 +107,14 @@ def sleep(context: TaskContext, *, seconds: float, path: str = "") -> int:
     return os.getpid()
 
 
+@task_handler("t.until")
+def until_there(context: TaskContext, *, path: str) -> int:
+    """Until the test makes the file."""
+    while not Path(path).exists():
+        NEVER.wait(0.005)
+    return os.getpid()
+
+
 @task_handler("t.family")
 def family(context: TaskContext, *, path: str, session: bool = False) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from apps.executions.states import Outcome
 from apps.worker.runner import Assignment, HandlerSources, Runner, RunResult
+from tests.waiting import PATIENCE_SECONDS
 
 SOURCES = HandlerSources(installed_apps=False, modules=("tests.runner_handlers",))
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = PATIENCE_SECONDS
 PYTHON = (
     sys.executable
     if os.geteuid()
@@ -71,6 +73,10 @@ class Watched:
         self.runner.submit(assignments)
         return [self.result_of(one, seconds) for one in assignments]
 
+    def has_ended(self, one: Assignment) -> bool:
+        """Whether its result is there."""
+        return any(result.assignment is one for result in list(self.results))
+
     def result_of(self, one: Assignment, seconds: float = WAIT_SECONDS) -> RunResult:
         def found() -> RunResult | None:
             return next((r for r in self.results if r.assignment is one), None)
@@ -79,6 +85,21 @@ class Watched:
             result = self._changed.wait_for(found, seconds)
         assert result is not None, f"no result of {one} after {seconds} s"
         return result
+
+
+def timed_out(
+    runner: Watched, make: Callable[[float], Assignment], *, seconds: float, begun: Callable[[], Any]
+) -> RunResult:
+    """The result of one that had begun when its timeout came; make: an assignment with that timeout.
+
+    On a busy machine a short timeout ends before the first step: a longer one is tried then.
+    """
+    for timeout in (seconds, 10 * seconds, WAIT_SECONDS - 10):
+        [result] = runner.run(make(timeout))
+        assert result.outcome is Outcome.TIMED_OUT, result
+        if begun():
+            return result
+    raise AssertionError("it has not begun within its timeout")
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def test_commands_speak_on_both_streams_and_are_heard_at_once(runner: Watched, l
     program = "import sys,time; print('out', flush=True); print('err', file=sys.stderr, flush=True); time.sleep(600)"
     given = assignment({"type": "command", "argv": [PYTHON, "-c", program]}, timeout=600)
     runner.runner.submit([given])
-    eventually(lambda: len(logs.lines(given.execution_id)) == 2, seconds=20)
+    eventually(lambda: len(logs.lines(given.execution_id)) == 2)
     assert {(line["stream"], line["text"]) for line in logs.lines(given.execution_id)} == {
         ("stdout", "out"), ("stderr", "err"),
     }  # fmt: skip
@@ -176,7 +176,7 @@ def _shipped(logs: Logs, given: Assignment) -> list[dict[str, Any]]:
         source.settle([(load, load.batches[-1] if load.execution == given.execution_id else None) for load in loads])
         return bool(found) and found[-1].ended
 
-    eventually(take, seconds=30)
+    eventually(take)
     source.close()
     lines = [json.loads(line) for batch in found for _, line in batch.numbered()]
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))

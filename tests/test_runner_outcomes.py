@@ -10,7 +10,7 @@ import pytest
 
 from apps.executions.failure import circuit_letter, classify
 from apps.executions.states import Outcome
-from tests.runner_tools import Watched, assignment, lines, until, watched
+from tests.runner_tools import Assignment, Watched, assignment, lines, timed_out, until, watched
 
 
 @pytest.fixture(scope="module")
@@ -135,20 +135,23 @@ def test_async_function_in_a_child(runner: Watched) -> None:
 
 
 def test_timeout_kills(runner: Watched, tmp_path) -> None:
-    given = assignment("t.sleep", timeout=0.3, seconds=600, path=str(tmp_path / "pid"))
-    (result,) = runner.run(given)
-    assert result.outcome is Outcome.TIMED_OUT
+    def sleeps(timeout: float) -> Assignment:
+        return assignment("t.sleep", timeout=timeout, seconds=600, path=str(tmp_path / "pid"))
+
+    result = timed_out(runner, sleeps, seconds=0.3, begun=lambda: lines(tmp_path / "pid"))
     assert result.error is not None
-    assert "timeout_seconds (0.3 s)" in result.error["message"]
-    assert 0.29e6 < result.finished_at_us - result.started_at_us < 5e6
+    assert f"timeout_seconds ({result.assignment.timeout_seconds:g} s)" in result.error["message"]
+    assert 0.29e6 < result.finished_at_us - result.started_at_us
     (pid,) = lines(tmp_path / "pid")
     until(lambda: not os.path.exists(f"/proc/{pid}"), "the child's end")
 
 
 @pytest.mark.parametrize("session", [False, True])
 def test_timeout_kills_what_the_handler_started(runner: Watched, tmp_path, session: bool) -> None:
-    (result,) = runner.run(assignment("t.family", timeout=1.0, path=str(tmp_path / "pid"), session=session))
-    assert result.outcome is Outcome.TIMED_OUT
+    def family(timeout: float) -> Assignment:
+        return assignment("t.family", timeout=timeout, path=str(tmp_path / "pid"), session=session)
+
+    timed_out(runner, family, seconds=1.0, begun=lambda: lines(tmp_path / "pid"))
     (pid,) = lines(tmp_path / "pid")
     until(lambda: not os.path.exists(f"/proc/{pid}"), "the grandchild's end")
 

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -38,7 +38,7 @@ from chronoweb.runtime.database_clock import DatabaseClock
 from chronoweb.runtime.loop import Stop
 from tests.runner_tools import assignment
 from tests.stack import EPOCH, Ledger, Running, addresses_of, quick_config
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 TOKEN = EPOCH << 32
 
@@ -169,7 +169,7 @@ def test_never_early_and_each_once(started: Started) -> None:
     pairs = [(now + (n * 7919) % 420_000 - 20_000, assignment("x")) for n in range(300)]
     for n in range(0, len(pairs), 30):
         started.starter.add(pairs[n : n + 30])
-    eventually(lambda: len(started.at) == len(pairs), seconds=5)
+    eventually(lambda: len(started.at) == len(pairs))
     assert all(started.at[one.execution_id] >= run_at for run_at, one in pairs)
     assert len(started.starter) == 0
 
@@ -179,7 +179,7 @@ def test_one_that_is_due_sooner_is_not_kept_behind_one_that_is_due_later(started
     late, soon = assignment("x"), assignment("x")
     started.starter.add([(now + 60_000_000, late)])
     started.starter.add([(now + 50_000, soon)])
-    eventually(lambda: soon.execution_id in started.at, seconds=2)
+    eventually(lambda: soon.execution_id in started.at)
     assert late.execution_id not in started.at
 
 
@@ -188,6 +188,38 @@ def test_what_was_not_started_is_handed_back_when_it_closes(started: Started) ->
     started.starter.add([(started.clock.now_us() + 60_000_000, one) for one in later])
     assert {one.execution_id for one in started.starter.close()} == {one.execution_id for one in later}
     assert started.at == {}
+
+
+def test_nothing_begins_behind_its_end() -> None:
+    """Neither what had come due at that moment, nor what is claimed later: it is given back, and would run twice."""
+    clock = DatabaseClock()
+    clock.observe(int(SYSTEM_CLOCK.time() * 1e6))
+    handed_on: list[bytes] = []
+    arrived, go, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def submit(assignments: Sequence[Assignment]) -> None:
+        arrived.set()
+        assert go.wait(PATIENCE_SECONDS)
+        handed_on.extend(one.execution_id for one in assignments)
+
+    starter = Starter(submit, clock)
+    starter.start()
+    due, late = assignment("x"), assignment("x")
+    starter.add([(clock.now_us() + 20_000, due)])
+    assert arrived.wait(PATIENCE_SECONDS)
+
+    def close() -> None:
+        assert starter.close() == []
+        closed.set()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    assert not closed.wait(0.2)
+    go.set()
+    closing.join(PATIENCE_SECONDS)
+    assert handed_on == [due.execution_id]
+    starter.add([(0, late), (clock.now_us() + 1000, late)])
+    assert (handed_on, len(starter)) == ([due.execution_id], 0)
 
 
 # ---- the verdict --------------------------------------------------------------------------------------------------
@@ -537,7 +569,7 @@ def test_a_worker_offers_itself_and_beats_until_it_drains(present: Present) -> N
     query = "SELECT 1 FROM workers WHERE id = %s AND heartbeat_at > %s"
     eventually(lambda: present.ledger.select(query, present.id, before["heartbeat_at"]))
     present.presence.draining()
-    assert not present.offered()
+    eventually(lambda: not present.offered())  # a report may have been on its way
     eventually(lambda: present.ledger.select("SELECT 1 FROM workers WHERE id = %s AND state = 'draining'", present.id))
     present.presence.close()
     assert present.ledger.select("SELECT state FROM workers WHERE id = %s", present.id) == [{"state": "stopped"}]
@@ -556,8 +588,8 @@ def test_a_worker_whose_session_broke_locks_again(present: Present) -> None:
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name = 'worker-presence' AND datname = current_database()"
     )
-    eventually(lambda: not present.locked(present.ledger.connection) or present.offered(), seconds=3)
-    eventually(lambda: present.locked(present.ledger.connection), seconds=3)
+    eventually(lambda: not present.locked(present.ledger.connection) or present.offered())
+    eventually(lambda: present.locked(present.ledger.connection))
 
 
 def test_a_worker_that_cannot_lock_again_takes_no_work_until_it_can(present: Present) -> None:
@@ -578,13 +610,13 @@ def test_a_worker_that_cannot_lock_again_takes_no_work_until_it_can(present: Pre
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = 'worker-presence' AND datname = current_database()"
         )
-        assert taken.wait(5)
+        assert taken.wait(PATIENCE_SECONDS)
         thread.join()
-        eventually(lambda: not present.offered(), seconds=5)
+        eventually(lambda: not present.offered())
         still = time.monotonic() + 1.5
         while time.monotonic() < still:
             assert not present.offered(), "it offered itself without its lock"
-    eventually(lambda: present.offered() and present.locked(present.ledger.connection), seconds=5)
+    eventually(lambda: present.offered() and present.locked(present.ledger.connection))
 
 
 DRAIN = "UPDATE workers SET drain_requested_at = clock_timestamp() RETURNING id"
@@ -594,10 +626,10 @@ def test_a_worker_that_a_person_asks_to_drain_hears_it_once_it_looks(present: Pr
     eventually(present.offered)
     assert present.drains == []
     present.ledger.connection.execute(DRAIN)
-    eventually(lambda: present.drains, seconds=3)
+    eventually(lambda: present.drains)
     present.presence.draining()
     told = len(present.drains)
-    eventually(lambda: not present.offered(), seconds=3)
+    eventually(lambda: not present.offered())
     assert len(present.drains) <= told + 1, "who drains need not be told"
 
 
@@ -607,7 +639,7 @@ def test_an_asked_worker_leaves_in_order(own_ledger: Ledger, services: ServiceAd
     try:
         eventually(lambda: own_ledger.select("SELECT 1 FROM workers"))
         own_ledger.connection.execute(DRAIN)
-        process.thread.join(10)
+        process.thread.join(PATIENCE_SECONDS)
         assert not process.thread.is_alive()
         assert own_ledger.select("SELECT state FROM workers") == [{"state": "stopped"}]
     finally:
@@ -618,7 +650,7 @@ def test_live_states_grow_old(services: ServiceAddresses, redis_prefix: str) -> 
     states = LiveStates(redis_client.connect(services.redis_url), redis_prefix)
     states.report(5, a_state())
     assert states.read()[5][1] == a_state()
-    eventually(lambda: 5 not in states.read(youngest_ms=100), seconds=2)
+    eventually(lambda: 5 not in states.read(youngest_ms=100))
     assert 5 in states.read(youngest_ms=60_000)
     redis_client.connect(services.redis_url).hset(f"{redis_prefix}workers", "6", f'{2**53} {{"claimed": 1}}')
     assert list(states.read(youngest_ms=60_000)) == [5], "one of another version stops nobody"
