@@ -57,6 +57,8 @@ class Ledger:
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
+        self.at: datetime | None = None
+        """What counts as now, however long rows take to write; None: each its own moment."""
         self._versions: dict[str, TaskVersion] = {}
 
     def version(self, name: str) -> TaskVersion:
@@ -95,7 +97,7 @@ class Ledger:
         self, state: Status, *, task: str = "job", due: timedelta = timedelta(seconds=-30), **fields: Any
     ) -> Execution:
         """An execution in `state`, due that long from now (negative: before)."""
-        scheduled = ids.from_ms(ids.to_ms(now() + due))
+        scheduled = ids.from_ms(ids.to_ms((self.at or now()) + due))
         version = self.version(task)
         row = Execution(
             id=UUID(bytes=ids.new_id(ids.to_ms(scheduled))),

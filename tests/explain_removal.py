@@ -23,10 +23,10 @@ from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import Conflict
 from tests.factories import make_principal
 from tests.test_end_to_end import Installation, fresh, status
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 WAIT = {"type": "python", "name": "playground.wait"}
-GENEROUS_SECONDS = 5.0
+GENEROUS_SECONDS = PATIENCE_SECONDS
 Waiting = tuple[Code, UUID, Callable[[], datetime]]
 """The code that must be told, the execution, and what removes the cause and says when."""
 Cause = Callable[[Installation], contextlib.AbstractContextManager[Waiting]]
@@ -59,18 +59,18 @@ def limit(place: Installation, **limits: int | None) -> datetime:
 
 def running(place: Installation, seconds: float = 60, **document: object) -> Execution:
     row = place.trigger(place.task(handler=WAIT, parameters={"seconds": seconds}, **document))
-    eventually(lambda: status(row) is Status.RUNNING, seconds=20)
+    eventually(lambda: status(row) is Status.RUNNING)
     return row
 
 
 def stop(place: Installation, row: Execution) -> None:
     Execution.objects.with_id(row.id).update(cancel_requested_at=place.now())
-    eventually(lambda: status(row) is Status.CANCELLED, seconds=20)
+    eventually(lambda: status(row) is Status.CANCELLED)
 
 
 def let_dispatchers_know(place: Installation, changed_at: datetime) -> None:
     """They look each 100 ms, and later where the machine is busy."""
-    eventually(lambda: place.now() > changed_at + timedelta(seconds=1), seconds=5)
+    eventually(lambda: place.now() > changed_at + timedelta(seconds=1))
 
 
 # ---- causes ---------------------------------------------------------------------------------------------------------
@@ -80,10 +80,10 @@ def let_dispatchers_know(place: Installation, changed_at: datetime) -> None:
 def paused(place: Installation) -> Iterator[Waiting]:
     due = place.now() + timedelta(seconds=2)
     task = place.task(schedule={"type": "one_shot", "run_at": due.isoformat()})
-    row = eventually(lambda: Execution.objects.filter(task_id=task.id).first(), seconds=20)
+    row = eventually(lambda: Execution.objects.filter(task_id=task.id).first())
     assert row is not None
     definitions.pause_task(principal=place.principal, task_id=task.id)
-    eventually(lambda: place.now() > due, seconds=5)
+    eventually(lambda: place.now() > due)
 
     def remove() -> datetime:
         definitions.resume_task(principal=place.principal, task_id=task.id)
@@ -148,11 +148,11 @@ def behind_another(place: Installation, code: Code) -> Iterator[Waiting]:
         terms = {"concurrency": {"key": "one", "limit": 1}}
     task = place.task(handler=WAIT, parameters={"seconds": 2.0}, **terms)
     holder = place.trigger(task)
-    eventually(lambda: status(holder) is Status.RUNNING, seconds=20)
+    eventually(lambda: status(holder) is Status.RUNNING)
     row = place.trigger(task)
 
     def remove() -> datetime:
-        done = eventually(lambda: fresh(holder).finished_at, seconds=20)
+        done = eventually(lambda: fresh(holder).finished_at)
         assert done is not None
         return done
 
@@ -185,13 +185,13 @@ def no_slot(place: Installation) -> Iterator[Waiting]:
     task = place.task(handler=sleep(4.0))
     made = definitions.trigger_batch(principal=place.principal, task_id=task.id, items=[{}] * 16)
     rows = Execution.objects.filter(id__in=made)
-    eventually(lambda: rows.filter(started_at__isnull=False).count() >= 13, seconds=20)
+    eventually(lambda: rows.filter(started_at__isnull=False).count() >= 13)
     row = rows.filter(started_at__isnull=True).order_by("id").first()
     assert row is not None
 
     def remove() -> datetime:
         ended = Execution.objects.filter(id__in=made, status=Status.COMPLETED).order_by("finished_at")
-        first = eventually(lambda: ended.first(), seconds=20)
+        first = eventually(lambda: ended.first())
         assert first is not None
         assert first.finished_at is not None
         return first.finished_at
@@ -238,13 +238,13 @@ def seconds_to_start(place: Installation, cause: Cause) -> float:
             return code in seen
 
         try:
-            eventually(is_told, seconds=10, every=0.01)
+            eventually(is_told, every=0.01)
         except AssertionError:
             raise AssertionError(f"{code} was not told, but {sorted(seen)}") from None
-        eventually(lambda: is_set_aside(place, identity, code), seconds=10, every=0.01)
+        eventually(lambda: is_set_aside(place, identity, code), every=0.01)
         removed = remove()
-        begun = eventually(lambda: Execution.objects.with_id(identity).get().dispatched_at, seconds=20, every=0.01)
-        ended = eventually(lambda: Execution.objects.with_id(identity).get().started_at, seconds=20, every=0.01)
+        begun = eventually(lambda: Execution.objects.with_id(identity).get().dispatched_at, every=0.01)
+        ended = eventually(lambda: Execution.objects.with_id(identity).get().started_at, every=0.01)
         assert begun is not None
         assert ended is not None
         return (ended - removed).total_seconds()

@@ -16,7 +16,7 @@ import psutil
 from apps.quickstart import child_process
 from apps.quickstart.credentials import Credentials, read_credentials
 from apps.quickstart.data_directory import free_port
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 ROOT = Path(__file__).resolve().parent.parent
 OTHERS = (
@@ -56,7 +56,7 @@ class Started:
             death_signal=signal.SIGKILL,
         )
 
-    def wait_until_running(self, seconds: float = 90) -> "Started":
+    def wait_until_running(self, seconds: float = PATIENCE_SECONDS) -> "Started":
         eventually(lambda: "chronoweb runs." in self.said() or self.process.poll() is not None, seconds=seconds)
         assert self.process.poll() is None, self.said()
         return self
@@ -88,7 +88,7 @@ class Started:
             json=body,
             params=query,
             headers={"Authorization": f"Bearer {self.credentials.api_key}"},
-            timeout=10,
+            timeout=PATIENCE_SECONDS,
             trust_env=False,
         )
         assert answer.is_success, answer.text
@@ -98,7 +98,7 @@ class Started:
         """The tenant's tasks by name."""
         return {task["name"]: task for task in self.call("GET", "tasks", limit=100)["items"]}
 
-    def execution_of(self, name: str, *, seconds: float, that: Callable[[Any], bool]) -> Any:
+    def execution_of(self, name: str, *, seconds: float = PATIENCE_SECONDS, that: Callable[[Any], bool]) -> Any:
         """The first ended execution of the task that fits."""
         task_id = self.tasks()[name]["id"]
 
@@ -121,7 +121,7 @@ class Started:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(15)
+                self.process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -45,7 +45,7 @@ from chronoweb.runtime.loop import Daemon, Result, Stop, run_until_signal
 from chronoweb.runtime.wakeup import preloader
 from tests.nursery import nursery
 from tests.services import RUN
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 HANDLER = {"type": "python", "name": "demo.noop"}
 POLICY = {"max_attempts": 4, "backoff": "fixed", "base_delay_seconds": 0.0, "max_delay_seconds": 3600.0}
@@ -505,7 +505,7 @@ def running(*daemons: Daemon) -> Iterator[list[Running]]:
             one.stop()
 
 
-def passes(daemon: Daemon, until: Callable[[], Any], *, seconds: float = 10.0) -> Any:
+def passes(daemon: Daemon, until: Callable[[], Any]) -> Any:
     """Run passes of a daemon, without its waits, until a condition holds; its value."""
 
     def one() -> Any:
@@ -513,7 +513,7 @@ def passes(daemon: Daemon, until: Callable[[], Any], *, seconds: float = 10.0) -
         assert isinstance(result, Result)
         return until()
 
-    return eventually(one, seconds=seconds)
+    return eventually(one)
 
 
 # ---- processes ----------------------------------------------------------------------------------------------------
@@ -554,13 +554,13 @@ class Processes(QuickDaemons):
         file = self.folder / f"{name}.log"
         return file.read_text() if file.exists() else ""
 
-    def terminate(self, name: str, *, seconds: float = 40) -> int:
+    def terminate(self, name: str, *, seconds: float = PATIENCE_SECONDS) -> int:
         """SIGTERM one; its exit code."""
         process = self.running.pop(name)
         process.terminate()
         return process.wait(seconds)
 
-    def wait_for_exit(self, name: str, *, seconds: float = 40) -> int:
+    def wait_for_exit(self, name: str, *, seconds: float = PATIENCE_SECONDS) -> int:
         return self.running.pop(name).wait(seconds)
 
 

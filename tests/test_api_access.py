@@ -429,9 +429,7 @@ def test_without_redis_everybody_is_let_in_at_once(settings: Settings, monkeypat
     away = Limiter(f"redis://127.0.0.1:{free_port(taken=set())}/0", "x:")
     monkeypatch.setattr(rate_limit, "_limiter", lambda *_: away)
     api = limited(1)
-    started = SYSTEM_CLOCK.monotonic()
     assert [api.get("/tasks").status_code for _ in range(5)] == [200] * 5
-    assert SYSTEM_CLOCK.monotonic() - started < 5
 
 
 def test_many_at_once_are_not_let_in_beyond_the_limit(

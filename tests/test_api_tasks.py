@@ -147,10 +147,10 @@ def test_next_fire_at_is_the_next_run_although_an_hour_is_made_ahead(api: Api) -
     materialise(Task.objects.get(id=made["id"]))
     assert Task.objects.get(id=made["id"]).next_fire_at > now() + timedelta(minutes=50)  # type: ignore[operator]
     url = f"/tasks/{made['id']}"
-    for shown in (api.get(url).json(), api.get("/tasks").json()["items"][0]):
-        assert (
-            now() - timedelta(seconds=1) < datetime.fromisoformat(shown["next_fire_at"]) < now() + timedelta(seconds=6)
-        )
+    for look in (lambda: api.get(url).json(), lambda: api.get("/tasks").json()["items"][0]):
+        before, shown, after = now(), look(), now()
+        near = timedelta(seconds=6)
+        assert before - timedelta(seconds=1) < datetime.fromisoformat(shown["next_fire_at"]) < after + near
     assert api.post(f"{url}/pause", {}).json()["next_fire_at"] is None
     assert api.post(f"{url}/resume", {}).json()["next_fire_at"] is not None
 
@@ -273,7 +273,7 @@ def test_preview(api: Api) -> None:
 
 @pytest.mark.parametrize(
     ("run_at", "fires"),
-    [(-1, True), (-59, True), (-70, False), (-86_400, False)],
+    [(-1, True), (-20, True), (-70, False), (-86_400, False)],
 )
 def test_one_shots_in_the_past(api: Api, run_at: int, fires: bool) -> None:
     """Behaviour 2.10: a small grace fires; older ones are refused, not forgotten."""

@@ -14,7 +14,7 @@ from apps.executions.models import Execution, IdempotencyKey
 from apps.executions.states import Hold, Origin, Overlap, Status
 from apps.tenants.models import Tenant
 from tests.factories import Api, document, make_api, make_principal, make_task, now, pointers, problem
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -34,14 +34,17 @@ def rows(task: Task) -> list[Execution]:
 
 
 def test_a_trigger_is_due_now(api: Api, task: Task) -> None:
+    before = now()
     response = api.post(f"/tasks/{task.id}/trigger")
+    after = now()
     assert response.status_code == 202
     body = response.json()
     assert response["Location"] == f"/api/v1/executions/{body['id']}"
     assert (body["status"], body["origin"], body["parameters"], body["hold"]) == ("scheduled", "manual", {"a": 1}, None)
     (row,) = rows(task)
     assert row.run_at == row.scheduled_at == row.nominal_at == row.wake_at
-    assert timedelta() <= now() - row.run_at < timedelta(seconds=5)
+    assert before <= row.run_at + timedelta(milliseconds=1)
+    assert row.run_at <= after
     assert (row.origin, row.slot_key, row.overlap) == (Origin.MANUAL, f"task:{task.id}", Overlap.SKIP)
 
 
@@ -54,7 +57,7 @@ def test_parameters_of_its_own(api: Api, task: Task) -> None:
     assert pointers(problem(api.post(f"/tasks/{task.id}/trigger", too_big), 422)) == {"/parameters"}
 
 
-@pytest.mark.parametrize(("ahead", "legal"), [(-50, True), (-70, False), (399 * 86_400, True), (401 * 86_400, False)])
+@pytest.mark.parametrize(("ahead", "legal"), [(-20, True), (-70, False), (399 * 86_400, True), (401 * 86_400, False)])
 def test_the_range_of_run_at(api: Api, task: Task, ahead: int, legal: bool) -> None:
     """Days that no keeper has made yet get their partition when somebody asks for them."""
     moment = (now() + timedelta(seconds=ahead)).replace(microsecond=250_000)
@@ -180,7 +183,7 @@ def test_twenty_at_once_with_one_key_are_one_run() -> None:
     together = threading.Barrier(20)
 
     def post(n: int) -> Any:
-        together.wait(timeout=30)
+        together.wait(timeout=PATIENCE_SECONDS)
         try:
             body: dict[str, Any] = {"parameters": {}}
             headers = {"Idempotency-Key": "same"}
@@ -216,7 +219,7 @@ def test_one_that_is_undone_leaves_its_key_to_those_that_wait() -> None:
             with transaction.atomic():
                 services.trigger(principal=make_principal(tenant), task_id=task.id, idempotency_key="same")
                 taken.set()
-                eventually(lambda: _waiting_for_a_lock() >= 3, seconds=20)
+                eventually(lambda: _waiting_for_a_lock() >= 3)
                 raise _Undone
         except _Undone:
             pass
@@ -224,7 +227,7 @@ def test_one_that_is_undone_leaves_its_key_to_those_that_wait() -> None:
             connection.close()
 
     def post(_: int) -> tuple[int, str]:
-        assert taken.wait(20)
+        assert taken.wait(PATIENCE_SECONDS)
         try:
             response = api.post(f"/tasks/{task.id}/trigger", {"idempotency_key": "same"})
             return response.status_code, response.json()["id"]
@@ -256,7 +259,7 @@ def test_a_deletion_and_triggers_at_once_leave_nothing_waiting() -> None:
     together = threading.Barrier(12)
 
     def act(n: int) -> int:
-        together.wait(timeout=30)
+        together.wait(timeout=PATIENCE_SECONDS)
         try:
             if n == 6:
                 return api.call("delete", f"/tasks/{task.id}").status_code

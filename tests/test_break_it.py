@@ -28,6 +28,7 @@ from apps.quickstart.break_it.recovery import Recovery, recovery
 from apps.tenants.models import AuditEntry, Role, Tenant
 from tests.console_dags import make_member
 from tests.console_ledger import make_tenant
+from tests.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -61,7 +62,7 @@ def supervised(folder: Path, fleet: Fleet, *, questions: int) -> Iterator[Path]:
     thread.start()
     try:
         yield channel.path
-        thread.join(5)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     finally:
         channel.close()
@@ -75,11 +76,14 @@ def test_the_supervisor_kills_what_it_starts_again_and_nothing_else(tmp_path: Pa
     with supervised(deep, fleet, questions=9) as path:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        assert ask(path, {"act": "look"}, seconds=5)["processes"] == fleet.pids()
-        assert ask(path, {"act": "kill", "name": "worker-1"}, seconds=5) == {"name": "worker-1", "pid": 12}
-        assert "does not run" in ask(path, {"act": "kill", "name": "worker-7"}, seconds=5)["problem"]
+        assert ask(path, {"act": "look"}, seconds=90)["processes"] == fleet.pids()
+        assert ask(path, {"act": "kill", "name": "worker-1"}, seconds=90) == {
+            "name": "worker-1",
+            "pid": 12,
+        }
+        assert "does not run" in ask(path, {"act": "kill", "name": "worker-7"}, seconds=90)["problem"]
         for wrong in ({"act": "kill", "name": "web"}, {"act": "kill"}, {"act": "rm"}, {"act": "redis"}, {}):
-            assert ask(path, wrong, seconds=5)["problem"]
+            assert ask(path, wrong, seconds=90)["problem"]
         assert fleet.killed == ["worker-1", "worker-7"]
         folder = os.open(path.parent, os.O_RDONLY)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as rude:

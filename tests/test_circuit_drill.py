@@ -163,13 +163,13 @@ def test_an_outage_opens_the_circuit_on_both_workers_and_outlives_them(
         "CHRONOWEB_CIRCUIT_SLOW_START_SECONDS": "3",
     }
     with outage(services, template_database, django_db_blocker, count=500, **quick) as (drill, server):
-        opened = eventually(drill.circuit, seconds=20)
+        opened = eventually(drill.circuit)
         waiting = "SELECT count(*) FROM executions WHERE hold = 5"
-        eventually(lambda: drill.rows(waiting)[0]["count"] > 400, seconds=5)
+        eventually(lambda: drill.rows(waiting)[0]["count"] > 400)
         drill.restart_workers()
         server.away.clear()
         assert drill.circuit()["quarantine_until"] == opened["quarantine_until"], "nobody forgot it"
-        eventually(lambda: drill.completed() == drill.count, seconds=60)
+        eventually(lambda: drill.completed() == drill.count)
         healed = drill.circuit()
         assert (healed["trips"], healed["proven"]) == (0, True)
         assert_the_circuit_held(drill, opened, healed)
@@ -186,7 +186,7 @@ def test_half_a_minute_of_503_to_two_thousand(
         "CHRONOWEB_CIRCUIT_SLOW_START_SECONDS": "10",
     }
     with outage(services, template_database, django_db_blocker, count=2000, **settings) as (drill, server):
-        opened = eventually(drill.circuit, seconds=20)
+        opened = eventually(drill.circuit)
         heal = threading.Timer(30, server.away.clear)
         heal.start()
         drill.restart_workers()

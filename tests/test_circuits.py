@@ -18,6 +18,7 @@ from apps.worker.circuit_reporter import CircuitReporter
 from chronoweb.runtime import postgres
 from tests.factories import execution, make_api, make_task, now, problem
 from tests.stack import EPOCH, Ledger
+from tests.waiting import PATIENCE_SECONDS
 
 KEY = "python:demo.noop"
 TOKEN = EPOCH << 32
@@ -209,7 +210,7 @@ def test_reports_at_once_lose_nothing(ledger: Ledger, other: psycopg.Connection)
     barrier = threading.Barrier(2)
 
     def tell(connection: psycopg.Connection) -> None:
-        barrier.wait(10)
+        barrier.wait(PATIENCE_SECONDS)
         for _ in range(5):
             circuit_store.report(connection, {(ledger.tenant, KEY): News("SFSFF", None)}, terms=TERMS)
 
@@ -217,7 +218,7 @@ def test_reports_at_once_lose_nothing(ledger: Ledger, other: psycopg.Connection)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
     assert circuit(ledger)["opened_at"] is not None, "thirty of fifty"
 
 

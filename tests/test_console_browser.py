@@ -4,9 +4,8 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from http.client import HTTPConnection
 from typing import Any
@@ -23,7 +22,7 @@ from apps.executions.models import Execution
 from apps.executions.states import Status
 from apps.tenants.models import Tenant
 from tests.console_ledger import HOSTILE, Ledger, change, make_person, make_tenant
-from tests.waiting import PATIENCE_SECONDS, busy, eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 from tests.web_process import nobody_reads
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -123,13 +122,6 @@ def stage(chromium: Browser, site: str) -> Iterator[Stage]:
     assert made.complaints == []
 
 
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds * busy()
-
-
 def test_a_row_changes_state_live(stage: Stage) -> None:
     row = stage.add(Status.RUNNING, task="sales-merge")
     page = stage.open()
@@ -137,9 +129,8 @@ def test_a_row_changes_state_live(stage: Stage) -> None:
     expect(shown).to_have_attribute("data-state", "running")
     page.evaluate("window.sameDocument = true")
     stage.writers_hear()
-    with within(1.0):
-        stage.move(row, status=Status.COMPLETED, finished_at=row.started_at + timedelta(seconds=2))  # type: ignore[operator]
-        expect(shown).to_have_attribute("data-state", "completed")
+    stage.move(row, status=Status.COMPLETED, finished_at=row.started_at + timedelta(seconds=2))  # type: ignore[operator]
+    expect(shown).to_have_attribute("data-state", "completed")
     expect(shown.locator(".c-took")).to_have_text("2.0 s")
     new = stage.add(Status.DISPATCHED, task="just-sent", due=timedelta(0))
     feed.changed(stage.tenant.id, [new.id])
@@ -210,12 +201,12 @@ def test_a_lost_socket_is_said_and_made_good(stage: Stage) -> None:
 
 
 def test_a_body_beyond_measure_is_refused_before_it_is_read(site: str) -> None:
-    asked = HTTPConnection(site.removeprefix("http://"), timeout=10)
+    asked = HTTPConnection(site.removeprefix("http://"), timeout=PATIENCE_SECONDS)
     asked.putrequest("POST", "/api/v1/tasks")
     asked.putheader("Content-Length", str(10**11))
     asked.endheaders(b"{")
     assert asked.getresponse().status == 413
-    asked = HTTPConnection(site.removeprefix("http://"), timeout=10)
+    asked = HTTPConnection(site.removeprefix("http://"), timeout=PATIENCE_SECONDS)
     with suppress(ConnectionError):  # it may be gone before all is sent
         asked.request("POST", "/api/v1/tasks", iter([b" " * 2**20] * 17), encode_chunked=True)
     assert asked.getresponse().status == 413
@@ -355,7 +346,7 @@ def test_the_empty_page_fills_by_itself(stage: Stage) -> None:
     page = stage.open()
     expect(page.locator("#first-task")).to_contain_text("/api/v1/tasks")
     row = stage.add(Status.RUNNING)
-    expect(page.locator(f"#x-{row.id}")).to_be_visible(timeout=6000)
+    expect(page.locator(f"#x-{row.id}")).to_be_visible()
 
 
 def test_the_admin_works_without_eval_and_inline_script(stage: Stage) -> None:

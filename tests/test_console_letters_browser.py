@@ -184,7 +184,7 @@ def test_without_a_socket_the_overview_polls(stage: DagStage) -> None:
     page.reload()
     row = stage.add(Status.RUNNING)
     expect(page.locator("[data-live]")).to_have_attribute("data-live", "polling")
-    expect(page.locator(f"#x-{row.id}")).to_be_visible(timeout=10_000)
+    expect(page.locator(f"#x-{row.id}")).to_be_visible()
 
 
 @pytest.mark.drill

@@ -1,6 +1,7 @@
 """The worker that ends a node begins the next one itself, where nobody could forbid it; else nothing is different."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -361,15 +362,31 @@ def test_an_offer_whose_answer_was_lost_is_asked_for_by_a_claim(runs: Runs) -> N
 # ---- the worker's side --------------------------------------------------------------------------------------------
 
 
+class Still:
+    """A host's clock that stands: only what the ledger tells moves the time that is made of it."""
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.time(), UTC)
+
+    def time(self) -> float:
+        return 1_790_000_000.0
+
+    def monotonic(self) -> float:
+        return 50.0
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("nobody waits here")
+
+
 class Side:
-    """A worker's claimer, that is stepped by the test, and its hand-overs."""
+    """A worker's claimer, that is stepped by the test, and its hand-overs. Time passes with each step alone."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.free = [2, 2, 2]
         self.started: list[bytes] = []
         self.backlog = Backlog()
-        self.clock = DatabaseClock()
+        self.clock = DatabaseClock(Still())
         self.clock.observe(runs.ledger.now_us())
         self.running: dict[tuple[bytes, int], Claimed] = {}
         self.claimer = Claimer(
@@ -395,6 +412,7 @@ class Side:
         return [(Claimed(e.id, e.token, 1, 1, 1, tenant, None, 0, None, None, "", dag_run=run), e) for e in ends]
 
     def step(self) -> None:
+        self.clock.observe(self.runs.ledger.now_us())
         self.claimer.step(self.runs.ledger.connection)
 
 

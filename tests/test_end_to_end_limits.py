@@ -57,18 +57,16 @@ def test_never_more_at_once_than_the_key_has_places(installation: Installation) 
     task = limited(installation, 2, "queue", 0.3)
     rows = batch(installation, task, [{}] * 7)
     [other] = batch(installation, task, [{"parameters": {"customer": 7}}])
-    eventually(lambda: status(other) is Status.COMPLETED, seconds=20)
-    most, waited = 0, False
+    eventually(lambda: status(other) is Status.COMPLETED)
+    most = 0
 
     def all_done() -> bool:
-        nonlocal most, waited
+        nonlocal most
         most = max(most, active(task))
-        waited = waited or Execution.objects.filter(task_id=task.id, hold=Hold.CONCURRENCY).exists()
         return counted(rows)[Status.COMPLETED] == 7
 
-    eventually(all_done, seconds=30, every=0.01)
+    eventually(all_done, every=0.01)
     assert most <= 2
-    assert waited
     spans = spans_of([fresh(row) for row in rows])
     for begun, _ in spans:
         assert sum(1 for start, end in spans if start <= begun < end) <= 2
@@ -77,16 +75,16 @@ def test_never_more_at_once_than_the_key_has_places(installation: Installation) 
 def test_when_full_the_newest_is_skipped_or_the_oldest_cancelled(installation: Installation) -> None:  # noqa: F811
     skips, cancels = (limited(installation, 1, when_full, 30) for when_full in ("skip_newest", "cancel_oldest"))
     first, oldest = installation.trigger(skips), installation.trigger(cancels)
-    eventually(lambda: status(first) is status(oldest) is Status.RUNNING, seconds=20)
+    eventually(lambda: status(first) is status(oldest) is Status.RUNNING)
     newest = installation.trigger(skips)
-    eventually(lambda: status(newest) is Status.SKIPPED, seconds=10)
+    eventually(lambda: status(newest) is Status.SKIPPED)
     latest = installation.trigger(cancels)
-    eventually(lambda: status(latest) is Status.RUNNING, seconds=20)
+    eventually(lambda: status(latest) is Status.RUNNING)
     assert status(oldest) is Status.CANCELLED
     assert outcomes(oldest) == [Outcome.CANCELLED]
     for row in (first, latest):
         Execution.objects.with_id(row.id).update(cancel_requested_at=installation.now())
-    eventually(lambda: status(first) is status(latest) is Status.CANCELLED, seconds=10)
+    eventually(lambda: status(first) is status(latest) is Status.CANCELLED)
 
 
 def test_never_two_at_once_through_pause_resume_and_run_now(installation: Installation) -> None:  # noqa: F811
@@ -104,11 +102,11 @@ def test_never_two_at_once_through_pause_resume_and_run_now(installation: Instal
         most = max(most, active(task))
         return len(of_task(task, Status.COMPLETED)) >= count
 
-    eventually(lambda: done(1), seconds=20, every=0.01)
+    eventually(lambda: done(1), every=0.01)
     for act in (definitions.pause_task, definitions.resume_task):
         act(principal=installation.principal, task_id=task.id)
         now = [installation.trigger(task) for _ in range(2)]
-        eventually(lambda: done(1) and all(status(row) in ENDED for row in now), seconds=20, every=0.01)  # noqa: B023
+        eventually(lambda: done(1) and all(status(row) in ENDED for row in now), every=0.01)  # noqa: B023
     definitions.delete_task(principal=installation.principal, task_id=task.id)
     assert most == 1
     spans = spans_of(of_task(task, Status.COMPLETED))
@@ -121,7 +119,7 @@ def test_retries_and_attempts(installation: Installation, retries: int, executio
     handler = {"type": "command", "argv": ["/bin/sh", "-c", "exit 1"]} if retries == 3 else FLAKY
     policy = {"max_attempts": retries + 1, "backoff": "fixed", "base_delay_seconds": 0}
     row = installation.trigger(installation.task(handler=handler, retry_policy=policy, parameters={"failures": 99}))
-    eventually(lambda: status(row) is Status.DEAD_LETTER, seconds=30)
+    eventually(lambda: status(row) is Status.DEAD_LETTER)
     assert outcomes(row) == [Outcome.FAILED] * executions
     assert (fresh(row).attempt, fresh(row).max_attempts) == (executions, executions)
 
@@ -129,7 +127,7 @@ def test_retries_and_attempts(installation: Installation, retries: int, executio
 def test_sessions_are_few_and_one_of_them_listens(installation: Installation) -> None:  # noqa: F811
     """Behaviour 10.7: each process has a handful of sessions whatever it does, and only the preloader one to listen."""
     rows = batch(installation, installation.task(), [{}] * 300)
-    eventually(lambda: counted(rows)[Status.COMPLETED] == 300, seconds=30)
+    eventually(lambda: counted(rows)[Status.COMPLETED] == 300)
     found = installation.connection.execute(
         "SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = current_database()"
         " AND pid <> pg_backend_pid() GROUP BY 1"
@@ -165,7 +163,7 @@ def test_an_answer_lets_the_next_node_begin(place: Installation) -> None:  # noq
         found = service.explain_node(place.principal, run, "then")
         return [reason.code for reason in found.reasons] == [Code.OPEN_DEPENDENCIES]
 
-    eventually(waits, seconds=10)
+    eventually(waits)
     operations.decide_approval(principal=place.principal, run_id=run, node_id="sign", approve=True)
     removed = place.now()
 
@@ -173,7 +171,7 @@ def test_an_answer_lets_the_next_node_begin(place: Installation) -> None:  # noq
         node = RunNode.objects.get(run_id=run, node_id="then")
         return None if node.execution_id is None else Execution.objects.with_id(node.execution_id).get().started_at
 
-    started = eventually(begun, seconds=20, every=0.01)
+    started = eventually(begun, every=0.01)
     assert started is not None
     print(f"then: {(started - removed).total_seconds() * 1000:.0f} ms")
     assert (started - removed).total_seconds() < GENEROUS_SECONDS

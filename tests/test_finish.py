@@ -23,7 +23,7 @@ from chronoweb.runtime import postgres
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from tests.stack import EPOCH, Ledger, ledger_on
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 TOKEN = EPOCH << 32
 WORKER = 1
@@ -210,7 +210,7 @@ class Ends:
     def end(self, *results: RunResult) -> None:
         """Hand in, and wait until all is written."""
         self.completer.ended(list(results))
-        eventually(lambda: not self.running or not self.completer.alive, seconds=20)
+        eventually(lambda: not self.running or not self.completer.alive)
         assert self.completer.failure is None
 
 
@@ -218,7 +218,7 @@ class Ends:
 def ends(ledger: Ledger) -> Iterator[Ends]:
     made = Ends(ledger)
     yield made
-    assert made.completer.stop(5)
+    assert made.completer.stop(PATIENCE_SECONDS)
 
 
 UNSTORABLE = {

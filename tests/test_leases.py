@@ -13,7 +13,7 @@ from apps.executions import ids
 from apps.executions.leases import Leadership
 from chronoweb.runtime.config import Config
 from tests.stack import Ledger, quick_config
-from tests.waiting import busy, eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 ROLE = "preloader"
 ALL = set(range(ids.SHARDS))
@@ -37,8 +37,8 @@ def leader(found: list[Leadership]) -> Leadership | None:
     return leading[0] if leading else None
 
 
-def wait_for_leader(found: list[Leadership], *, seconds: float = 5) -> Leadership:
-    return eventually(lambda: leader(found), seconds=seconds)  # type: ignore[return-value]
+def wait_for_leader(found: list[Leadership]) -> Leadership:
+    return eventually(lambda: leader(found))  # type: ignore[return-value]
 
 
 def kill_session(ledger: Ledger, application_name: str) -> None:
@@ -66,7 +66,7 @@ def test_a_leader_that_steps_down_is_followed_at_once_under_a_higher_epoch(own_l
     with candidates(own_ledger.url, quick_config("x:")) as found:
         epochs = []
         while found:
-            current = wait_for_leader(found, seconds=2)
+            current = wait_for_leader(found)
             epochs.append(current.epoch)
             found.remove(current)
             current.close()
@@ -74,15 +74,13 @@ def test_a_leader_that_steps_down_is_followed_at_once_under_a_higher_epoch(own_l
     assert epochs == [1, 2]
 
 
-def test_a_leader_whose_session_is_gone_is_replaced_within_a_second(own_ledger: Ledger) -> None:
-    """Its lock is free at once; nobody waits for the lease, which stands for 15 s more."""
-    with candidates(own_ledger.url, quick_config("x:", lease_ttl_seconds=60, lease_renew_seconds=0.1)) as found:
+def test_a_leader_whose_session_is_gone_is_replaced_long_before_its_lease_ends(own_ledger: Ledger) -> None:
+    """Its lock is free at once; nobody waits for the lease, which stands for minutes more."""
+    with candidates(own_ledger.url, quick_config("x:", lease_ttl_seconds=300, lease_renew_seconds=0.1)) as found:
         first = wait_for_leader(found)
         before = first.epoch
-        began = time.monotonic()
         kill_session(own_ledger, f"lease-{ROLE}")
-        after = eventually(lambda: next((o.epoch for o in found if o.epoch not in (None, before)), None), seconds=3)
-        assert time.monotonic() - began < 2.5 * busy()
+        after = eventually(lambda: next((o.epoch for o in found if o.epoch not in (None, before)), None))
         assert after == 2
 
 
@@ -92,8 +90,8 @@ def test_a_silent_leader_is_replaced_when_its_lease_runs_out(own_ledger: Ledger)
     silent = Leadership(ROLE, config, url=own_ledger.url)
     assert silent._step() > 0  # one step and no further: a process that is stopped
     assert silent.epoch == 1
-    with candidates(own_ledger.url, config, 1) as found:
-        assert wait_for_leader(found, seconds=4).epoch == 2
+    with candidates(own_ledger.url, quick_config("x:"), 1) as found:
+        assert wait_for_leader(found).epoch == 2
         silent._step()
         assert silent.epoch is None, "it finds out at its next renewal"
     silent.close()
@@ -101,11 +99,12 @@ def test_a_silent_leader_is_replaced_when_its_lease_runs_out(own_ledger: Ledger)
 
 def test_a_leader_that_was_refused_makes_way_and_stands_again(own_ledger: Ledger) -> None:
     """It must not sit on the lock until its next renewal: nobody could lead meanwhile."""
-    config = quick_config("x:", lease_ttl_seconds=120, lease_renew_seconds=60)
+    # It sits four polls out: the other one, however late, has had its own by then.
+    config = quick_config("x:", lease_ttl_seconds=300, lease_renew_seconds=100, takeover_poll_ms=500)
     with candidates(own_ledger.url, config) as found:
         first = wait_for_leader(found)
         first.lost()
-        second = wait_for_leader(found, seconds=3)
+        second = wait_for_leader(found)
         assert second is not first
         assert second.epoch == 2
     with candidates(own_ledger.url, config, 1) as found:
@@ -113,7 +112,7 @@ def test_a_leader_that_was_refused_makes_way_and_stands_again(own_ledger: Ledger
         before = alone.epoch
         assert before is not None
         alone.lost()
-        assert alone.wait_until_leader(3)
+        assert alone.wait_until_leader(PATIENCE_SECONDS)
         assert alone.epoch == before + 1
 
 
@@ -174,46 +173,46 @@ def test_shares_differ_by_one_and_cover_everything(count: int) -> None:
 def test_one_holds_all_and_shares_with_who_joins(own_ledger: Ledger) -> None:
     config = quick_config("x:")
     with members(own_ledger.url, config, 1) as first:
-        eventually(lambda: set(first[0].held()) == ALL, seconds=5)
+        eventually(lambda: set(first[0].held()) == ALL)
         before = epochs(own_ledger)
         with members(own_ledger.url, config, 2) as others:
-            eventually(lambda: shared([*first, *others]), seconds=10)
+            eventually(lambda: shared([*first, *others]))
             after = epochs(own_ledger)
             for shard in ALL:
                 assert after[shard] == before[shard] + (shard not in first[0].held())
-        eventually(lambda: set(first[0].held()) == ALL, seconds=5)
+        eventually(lambda: set(first[0].held()) == ALL)
 
 
 def test_a_shard_is_not_given_away_while_something_of_it_is_under_way(own_ledger: Ledger) -> None:
     config = quick_config("x:")
     with members(own_ledger.url, config, 1) as first:
-        eventually(lambda: set(first[0].held()) == ALL, seconds=5)
+        eventually(lambda: set(first[0].held()) == ALL)
         with members(own_ledger.url, config, 1) as second:
-            leaving = eventually(lambda: first[0].leaving(), seconds=5)
+            leaving = eventually(lambda: first[0].leaving())
             assert not leaving & set(first[0].held()), "it pops nothing of them any more"
             assert second[0].held() == {}
             first[0].settle(leaving)
-            eventually(lambda: set(second[0].held()) == leaving, seconds=5)
+            eventually(lambda: set(second[0].held()) == leaving)
 
 
 def test_a_member_whose_session_is_gone_is_replaced_within_seconds(own_ledger: Ledger) -> None:
-    config = quick_config("x:", lease_ttl_seconds=60, lease_renew_seconds=0.1)
+    config = quick_config("x:", lease_ttl_seconds=300, lease_renew_seconds=0.1)
     with members(own_ledger.url, config, 2) as found:
-        eventually(lambda: shared(found), seconds=10)
+        eventually(lambda: shared(found))
         before = epochs(own_ledger)
         kill_session(own_ledger, "shards")
-        eventually(lambda: shared(found) and epochs(own_ledger) != before, seconds=10)
+        eventually(lambda: shared(found) and epochs(own_ledger) != before)
         after = epochs(own_ledger)
         assert all(after[shard] >= before[shard] for shard in ALL)
 
 
 def test_who_was_refused_holds_nothing_until_it_has_asked_again(own_ledger: Ledger) -> None:
     with members(own_ledger.url, quick_config("x:"), 1) as [one]:
-        eventually(lambda: set(one.held()) == ALL, seconds=5)
+        eventually(lambda: set(one.held()) == ALL)
         before = epochs(own_ledger)
         one.lost()
         assert one.held() == {}
-        eventually(lambda: set(one.held()) == ALL, seconds=10)
+        eventually(lambda: set(one.held()) == ALL)
         assert all(epochs(own_ledger)[shard] > before[shard] for shard in ALL)
 
 
@@ -221,7 +220,7 @@ def test_epochs_of_a_shard_only_grow(own_ledger: Ledger) -> None:
     seen: list[dict[int, int]] = []
     for _ in range(3):
         with members(own_ledger.url, quick_config("x:"), 1) as [one]:
-            eventually(lambda: shared([one]), seconds=5)
+            eventually(lambda: shared([one]))
             seen.append(one.held())
     for earlier, later in pairwise(seen):
         assert all(later[shard] > earlier[shard] for shard in ALL)

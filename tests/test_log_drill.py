@@ -184,7 +184,7 @@ def test_a_killed_shipper_costs_no_line_and_memory_is_bounded(daemons: Processes
     peaks = Peaks({name: process.pid for name, process in daemons.running.items()})
     peaks.pids |= {f"web-{n}": site.process.pid for n, site in enumerate(sites)}
     try:
-        eventually(lambda: all(site.answers() for site in sites), seconds=START_SECONDS)
+        eventually(lambda: all(site.answers() for site in sites))
         task = definitions.create_task(
             principal=principal,
             data={
@@ -200,9 +200,9 @@ def test_a_killed_shipper_costs_no_line_and_memory_is_bounded(daemons: Processes
         viewer = Viewer(sites, path, key, leave_after=lines // 3)
         threading.Thread(target=peaks.watch, daemon=True).start()
         viewer.start()
-        eventually(lambda: viewer.failure or len(viewer.numbers) > lines // 10, seconds=START_SECONDS)
+        eventually(lambda: viewer.failure or len(viewer.numbers) > lines // 10)
         daemons.kill("logshipper")
-        eventually(lambda: viewer.failure or len(viewer.numbers) > lines // 5, seconds=START_SECONDS)
+        eventually(lambda: viewer.failure or len(viewer.numbers) > lines // 5)
         daemons.start("logshipper", "logshipper")
         peaks.pids["logshipper"] = daemons.running["logshipper"].pid
         viewer.join(300)

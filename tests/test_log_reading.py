@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -33,7 +32,7 @@ from tests.console_ledger import make_person
 from tests.factories import Api, execution, make_api, make_task, problem, reread
 from tests.log_tools import batch
 from tests.stack import quick_config
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TOKEN = 1
@@ -63,7 +62,7 @@ class Logbook:
 
     def ship(self, until: int, row: Execution | None = None) -> None:
         chunks = LogChunk.objects.filter(execution_id=(row or self.row).id, last_seq__gte=until)
-        eventually(lambda: self.shipper.run_once() and chunks.exists(), seconds=20)
+        eventually(lambda: self.shipper.run_once() and chunks.exists())
 
     def finish(self, outcome: Outcome = Outcome.SUCCEEDED) -> None:
         now = django_now()
@@ -231,7 +230,7 @@ class Viewer:
         self._buffer = b""
         self.comments = 0
 
-    async def next(self, seconds: float = 10) -> dict[str, str]:
+    async def next(self, seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
         async with asyncio.timeout(seconds):
             while True:
                 head, found, rest = self._buffer.partition(b"\n\n")
@@ -270,19 +269,17 @@ def abook(book: Logbook) -> Logbook:
     return book
 
 
-async def test_lines_come_at_once_and_the_end_is_said(abook: Logbook) -> None:
+async def test_lines_come_at_once_and_the_end_is_said(abook: Logbook, monkeypatch: pytest.MonkeyPatch) -> None:
     book = abook
+    monkeypatch.setattr(live, "FOLLOW_SECONDS", 10 * PATIENCE_SECONDS)  # who has to look again comes too late
     await in_thread(book.say)(1, 5)
     stream = await in_thread(book.stream)()
     async with viewing(stream) as viewer:
         assert await viewer.numbers(5) == [1, 2, 3, 4, 5]
-        took = []
         for number in range(6, 16):
-            began = time.monotonic()
             await in_thread(book.say)(number, number)
             assert await viewer.numbers(1) == [number]
-            took.append(time.monotonic() - began)
-        assert max(took) < 0.5
+        monkeypatch.setattr(live, "FOLLOW_SECONDS", 0.5)
         await in_thread(book.say)(16, 15, ended=True)
         await in_thread(book.finish)()
         last = await viewer.next()
@@ -334,17 +331,20 @@ async def test_no_line_is_missed_or_seen_twice_while_lines_are_shipped(abook: Lo
         await shipping
 
 
-async def test_an_attempt_without_lines_ends_too_and_so_does_one_whose_worker_was_lost(abook: Logbook) -> None:
+async def test_an_attempt_without_lines_ends_too_and_so_does_one_whose_worker_was_lost(
+    abook: Logbook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "UNSAID_SECONDS", 10 * PATIENCE_SECONDS)
     book = abook
     await in_thread(book.finish)(Outcome.CRASHED)
     stream = await in_thread(book.stream)()
     async with viewing(stream) as viewer:
-        assert (await viewer.next(6))["event"] == "end"
+        assert (await viewer.next())["event"] == "end"
     await in_thread(book.say)(1, 3)
     stream = await in_thread(book.stream)()
     async with viewing(stream) as viewer:
         assert await viewer.numbers(3) == [1, 2, 3]
-        assert (await viewer.next(6))["event"] == "end"
+        assert (await viewer.next())["event"] == "end"
 
 
 async def test_silence_is_broken_by_comments(abook: Logbook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +362,7 @@ async def test_silence_is_broken_by_comments(abook: Logbook, monkeypatch: pytest
     stream = await in_thread(abook.stream)()
     events = stream.events()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             async for data in events:
                 if data.startswith(b":"):
                     break
@@ -394,6 +394,6 @@ async def test_who_may_not_look_any_more_is_shown_nothing_more(
         rows = ApiKey.objects.all() if ends == "key" else Membership.objects.all()
         await rows.filter(tenant=tenant).adelete()
     with pytest.raises(StopAsyncIteration):
-        await viewer.next(seconds=5)
+        await viewer.next()
     answer.close()
     assert not onlookers._places._taken

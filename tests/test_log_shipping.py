@@ -55,7 +55,7 @@ class Place:
         return made
 
     def ship(self, shipper: LogShipper, until: int, identity: bytes) -> None:
-        eventually(lambda: shipper.run_once() and self.last(identity) >= until, seconds=30)
+        eventually(lambda: shipper.run_once() and self.last(identity) >= until)
 
     def rows(self, identity: bytes) -> list[dict[str, Any]]:
         query = "SELECT * FROM log_chunks WHERE execution_id = encode(%s, 'hex')::uuid ORDER BY token, first_seq"
@@ -182,7 +182,7 @@ def test_two_shippers_share_the_work_and_double_nothing(place: Place) -> None:
         for shipper in shippers:
             shipper.run_once()
     for one in many:
-        eventually(lambda one=one: all(s.run_once() for s in shippers) and place.last(one) == 40, seconds=30)  # type: ignore[misc]
+        eventually(lambda one=one: all(s.run_once() for s in shippers) and place.last(one) == 40)  # type: ignore[misc]
         assert place.kept(one) == [(7, n) for n in range(1, 41)]
 
 

@@ -17,7 +17,7 @@ from chronoweb.runtime.errors import ServiceUnavailable
 from chronoweb.runtime.health import Health
 from chronoweb.runtime.loop import Result, Stop, run_until_signal
 from tests.test_worker_parts import HandClock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 
 class Scripted:
@@ -62,7 +62,7 @@ def looped(daemon: Scripted) -> Iterator[tuple[Stop, Health]]:
         yield stop, health
     finally:
         stop.requested.set()
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
         assert daemon.closes == 1
 
@@ -83,7 +83,7 @@ def looped(daemon: Scripted) -> Iterator[tuple[Stop, Health]]:
 def test_a_service_that_is_away_is_waited_for(away: Exception) -> None:
     daemon = Scripted(fine, away, away, fine)
     with looped(daemon) as (_, health):
-        eventually(lambda: daemon.passes > 5, seconds=10)
+        eventually(lambda: daemon.passes > 5)
         assert daemon.resets == 2, "connections are made anew"
         assert health.report()["failed_passes"] == 0
         assert health.ready()
@@ -92,7 +92,7 @@ def test_a_service_that_is_away_is_waited_for(away: Exception) -> None:
 def test_a_fault_of_ours_is_counted_and_ends_nothing() -> None:
     daemon = Scripted(fine, ValueError("a fault"), fine)
     with looped(daemon) as (_, health):
-        eventually(lambda: daemon.passes > 4, seconds=10)
+        eventually(lambda: daemon.passes > 4)
         assert daemon.resets == 1
         assert health.report()["failed_passes"] == 1
 
@@ -101,7 +101,7 @@ def test_the_pauses_grow_while_a_service_stays_away() -> None:
     daemon = Scripted(psycopg.OperationalError("gone"))
     with looped(daemon):
         began = time.monotonic()
-        eventually(lambda: daemon.passes >= 5, seconds=10)
+        eventually(lambda: daemon.passes >= 5)
         assert time.monotonic() - began > 0.05 + 0.1 + 0.2 + 0.4
         before = daemon.passes
     assert daemon.passes <= before + 1, "a stop ends the pause"
@@ -139,7 +139,7 @@ def test_a_second_signal_says_hurry() -> None:
 
 def ask(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

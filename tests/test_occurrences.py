@@ -514,7 +514,7 @@ def test_speed() -> None:
     """Generous bounds: they catch a search without end, not a slow machine."""
     begin = time.process_time()
     assert len(fires(cron("* * * * *"), "2026-01-01T00:00:00Z", None, "2026-01-01T01:02:01Z")) == 62
-    assert time.process_time() - begin < 0.062
+    assert time.process_time() - begin < 1
     begin = time.process_time()
     leap_days = list(islice(occurrences(cron("0 0 29 2 *", "Europe/Paris"), after=at("2026-01-01T00:00:00Z")), 10))
     assert leap_days[-1].year == 2064

@@ -300,14 +300,14 @@ def test_calendars_against_trying_every_day(
 @settings(max_examples=300, deadline=None, suppress_health_check=QUIET)
 @given(st.text(max_size=300) | st.lists(st.text("0123456789*/-,LWHR#?MONJA", max_size=6)).map(" ".join))
 def test_any_text_is_refused_or_has_a_next_time_soon(text: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     try:
         schedule = Schedule.parse({"type": "cron", "expression": text})
     except InvalidInputs as error:
         assert {each.pointer for each in error.errors} == {"/expression"}  # noqa: PT017
     else:
         assert next_occurrence(schedule, after=datetime(2026, 1, 1, tzinfo=UTC)) is not None
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,6 +1,5 @@
 """Day partitions: made ahead for every table, never in the way of who writes, made later when somebody is in theirs."""
 
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from chronoweb.runtime import postgres
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.sql import day_suffix
 from tests.stack import Ledger, addresses_of, quick_config
-from tests.waiting import busy
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -116,13 +115,11 @@ def test_who_locks_the_table_delays_the_day_and_nobody_else(
     config = quick_config(redis_prefix, partition_days_ahead=20)
     watchdog = watchdog_daemon.build(config, addresses_of(own_ledger.url, services))
     try:
-        assert watchdog.leadership.wait_until_leader(5)
+        assert watchdog.leadership.wait_until_leader(PATIENCE_SECONDS)
         with postgres.connect("long", url=own_ledger.url, hot=False) as long:
             with long.transaction():
                 long.execute("LOCK TABLE executions IN SHARE UPDATE EXCLUSIVE MODE")
-                began = time.monotonic()
-                watchdog.run_once()
-                assert time.monotonic() - began < 5 * busy(), "the watchdog waited for the lock"
+                watchdog.run_once()  # this very thread has the lock: waiting for it would never end
                 missing = today(own_ledger.connection) + 20
                 assert missing not in partitions.existing_days(own_ledger.connection)
                 own_ledger.add()

@@ -477,7 +477,7 @@ def test_it_is_nowhere(
             assert "***" in json.dumps(row.error if fails else row.result), "it was there, and was hidden"
         seen = [one for one in stage.server.seen if stage.values[name] in str(one["headers"])]
         assert len(seen) == 2 + ("webhook-text" in handlers(stage, name)), "the server was told"
-    eventually(lambda: any_chunk(stage), seconds=20)
+    eventually(lambda: any_chunk(stage))
 
     places = list(of_routes(stage)) + list(of_admin())
     places += of_database(stage.url)

@@ -67,7 +67,7 @@ def held_for_a_worker(identity: object) -> Execution | None:
 
 
 def ran_on(execution: Execution) -> Worker:
-    eventually(lambda: fresh(execution.id).state is Status.COMPLETED, seconds=START_SECONDS)
+    eventually(lambda: fresh(execution.id).state is Status.COMPLETED)
     attempt = Attempt.objects.get(scheduled_at=execution.scheduled_at, execution_id=execution.id)
     return Worker.objects.get(id=attempt.worker_id)
 
@@ -81,7 +81,7 @@ def test_work_waits_for_a_worker_that_may_run_it_and_goes_there(daemons: Process
     rare = trigger(principal, "rare", requires=["gpu"])
     container = trigger(principal, "container", handler={"type": "container", "image": "alpine"})
     for identity, label in ((rare.id, "gpu"), (container.id, "container")):
-        held = eventually(partial(held_for_a_worker, identity), seconds=20)
+        held = eventually(partial(held_for_a_worker, identity))
         assert held is not None
         told = f"no worker has this label: {label}"
         assert (held.state, held.worker_id) == (Status.SCHEDULED, None)
@@ -98,7 +98,7 @@ def test_work_waits_for_a_worker_that_may_run_it_and_goes_there(daemons: Process
     assert fresh(container.id).hold == Hold.NO_WORKER, "it has no engine"
 
     daemons.start("own", "worker", "--label", f"tenant={principal.tenant_slug}", "--slots", "4")
-    own = eventually(lambda: Worker.objects.filter(tenant_id=principal.tenant_id).first(), seconds=START_SECONDS)
+    own = eventually(lambda: Worker.objects.filter(tenant_id=principal.tenant_id).first())
     assert own is not None
     other = make_principal()
     assert own not in workers_for(other)

@@ -23,7 +23,7 @@ from chronoweb.runtime.config import Config
 from chronoweb.runtime.database_clock import DatabaseClock
 from tests.stack import EPOCH, Ledger
 from tests.test_finish import end
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 TOKEN = EPOCH << 32
 
@@ -84,8 +84,8 @@ def test_what_is_taken_away_meanwhile_is_not_written(ledger: Ledger) -> None:
         store.reclaim(other, [(identity, TOKEN)], reason="r", actor="a")
         writer = threading.Thread(target=lambda: written.append(note(ledger, Note(identity, TOKEN, checkpoint=b"1"))))
         writer.start()
-        eventually(lambda: waits_for_a_lock(other), seconds=10)
-    writer.join(10)
+        eventually(lambda: waits_for_a_lock(other))
+    writer.join(PATIENCE_SECONDS)
     assert written == [set()]
     assert said(ledger, identity) is None
 
@@ -186,7 +186,7 @@ class Recording:
         self.recorder.keep(self.assignment(identity), text, answered)
 
     def wait(self, count: int) -> dict[bytes, str | None]:
-        eventually(lambda: len(self.answers) >= count, seconds=20)
+        eventually(lambda: len(self.answers) >= count)
         return self.answers
 
 
@@ -194,7 +194,7 @@ class Recording:
 def recording(ledger: Ledger) -> Iterator[Recording]:
     made = Recording(ledger)
     yield made
-    made.recorder.stop(10)
+    made.recorder.stop(PATIENCE_SECONDS)
     assert made.recorder.failure is None
 
 
@@ -236,7 +236,7 @@ def test_what_has_ended_by_our_own_hand_makes_no_zombie(ledger: Ledger, recordin
     store.reclaim(ledger.connection, [(identity, TOKEN)], reason="r", actor="a")
     recording.recorder.start()
     recording.wait(1)
-    recording.recorder.stop(10)
+    recording.recorder.stop(PATIENCE_SECONDS)
     assert recording.zombie == []
     assert recording.recorder.has_left((identity, TOKEN))
     assert not recording.recorder.has_left((identity, TOKEN)), "asked once"

@@ -23,7 +23,7 @@ from apps.quickstart.services import EmbeddedServices, ServiceAddresses
 from chronoweb.runtime.errors import ConfigurationError
 from tests import scratch
 from tests.quickstart_tools import ROOT, Started, bare_environment, command, ending
-from tests.waiting import busy, eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 DEMO = {
     *("every-minute", "every-5-seconds", "webhook-to-itself", "moody-upstream"),
@@ -87,7 +87,13 @@ def test_the_tour_of_the_readme_works_when_pasted(running: Started, tmp_path: Pa
 def test_a_second_start_in_the_same_folder_names_the_first(running: Started) -> None:
     arguments = command("--port", "1", "--data-dir", str(running.data_dir))
     result = subprocess.run(
-        arguments, env=bare_environment(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=30
+        arguments,
+        env=bare_environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert result.returncode != 0
     assert f"in use by the running process {running.process.pid}" in result.stderr
@@ -97,18 +103,18 @@ def test_a_second_start_in_the_same_folder_names_the_first(running: Started) -> 
 
 
 def test_the_interval_task_runs_every_five_seconds(running: Started) -> None:
-    found = running.execution_of("every-5-seconds", seconds=15, that=lambda e: e["status"] == "completed")
+    found = running.execution_of("every-5-seconds", that=lambda e: e["status"] == "completed")
     assert found["result"] == {"greeting": "hello chronoweb"}
     assert found["scheduled_at"][17:19] in {f"{second:02}" for second in range(0, 60, 5)}
 
 
 def test_the_webhook_reaches_the_web_process(running: Started) -> None:
-    found = running.execution_of("webhook-to-itself", seconds=30, that=lambda e: e["status"] == "completed")
+    found = running.execution_of("webhook-to-itself", that=lambda e: e["status"] == "completed")
     assert found["result"]["status"] == 200
 
 
 def test_the_faulty_task_becomes_a_dead_letter_that_says_why(running: Started) -> None:
-    found = running.execution_of("invoice-with-a-comma", seconds=30, that=lambda e: True)
+    found = running.execution_of("invoice-with-a-comma", that=lambda e: True)
     assert (found["status"], found["attempt"]) == ("dead_letter", 2)
     assert found["error"]["type"] == "ValueError"
     assert 'amount "12,50"' in found["error"]["message"]
@@ -129,7 +135,9 @@ def completed(figures: str) -> int:
 def test_what_is_broken_from_the_page_recovers_and_nothing_is_lost(running: Started) -> None:
     """Buttons, socket, supervisor, and the figures that the page shows."""
     credentials = running.credentials
-    with httpx.Client(base_url=running.url, trust_env=False, follow_redirects=True, timeout=15) as browser:
+    with httpx.Client(
+        base_url=running.url, trust_env=False, follow_redirects=True, timeout=PATIENCE_SECONDS
+    ) as browser:
 
         def post(path: str, **fields: str) -> httpx.Response:
             return browser.post(path, data={"csrfmiddlewaretoken": browser.cookies["csrftoken"], **fields})
@@ -141,7 +149,7 @@ def test_what_is_broken_from_the_page_recovers_and_nothing_is_lost(running: Star
         def hit(act: str) -> str:
             answer = eventually(lambda: next(filter(succeeded, [post(f"/t/demo/break-it/act/{act}")]), None))
             assert answer is not None
-            eventually(lambda: f'data-hit="{act}"' in pieces()["acts"], seconds=20)
+            eventually(lambda: f'data-hit="{act}"' in pieces()["acts"])
             return answer.json()["said"]
 
         browser.get("/login/")
@@ -149,15 +157,15 @@ def test_what_is_broken_from_the_page_recovers_and_nothing_is_lost(running: Star
         control = running.data_dir / "break-it" / "control.sock"
         assert stat.S_IMODE(control.stat().st_mode) == 0o600
         assert "400 executions" in post("/t/demo/break-it/act/load").json()["said"]
-        eventually(lambda: 'data-state="running"' in pieces()["figures"], seconds=20)
+        eventually(lambda: 'data-state="running"' in pieces()["figures"])
         before = pieces()["alive"]
         assert re.search(r"worker-1 is hit, with [1-9]", hit("worker"))
-        eventually(lambda: "began anew under a higher token" in pieces()["acts"], seconds=30)
-        eventually(lambda: "worker-1" in pieces()["alive"] and pieces()["alive"] != before, seconds=20)
+        eventually(lambda: "began anew under a higher token" in pieces()["acts"])
+        eventually(lambda: "worker-1" in pieces()["alive"] and pieces()["alive"] != before)
         for act in ("redis", "dispatcher", "postgres"):
             hit(act)
         done = completed(pieces()["figures"])
-        eventually(lambda: completed(pieces()["figures"]) > done, seconds=30)
+        eventually(lambda: completed(pieces()["figures"]) > done or completed(pieces()["figures"]) == 400)
         figures = re.sub(r"<[^>]+>", " ", pieces()["figures"])
         assert re.search(r"Lost\s+0\s+of 400 accepted\s+Committed twice\s+0", figures), figures
         acts = {entry["action"] for entry in running.call("GET", "audit-log", limit=50)["items"]}
@@ -168,7 +176,7 @@ def test_what_is_broken_from_the_page_recovers_and_nothing_is_lost(running: Star
 
 def test_the_flaky_task_fails_twice_and_then_succeeds(running: Started) -> None:
     """One whose worker was killed meanwhile would have taken more."""
-    found = running.execution_of("third-time-lucky", seconds=50, that=lambda e: e["attempt"] == 3)
+    found = running.execution_of("third-time-lucky", that=lambda e: e["attempt"] == 3)
     assert found["status"] == "completed"
     assert found["result"] == {"succeeded_on_attempt": 3}
 
@@ -201,13 +209,13 @@ def test_what_stopped_is_found_by_the_next_start_after_ctrl_c_and_after_a_kill(r
     """
     first = running
     kept = first.credentials
-    seen = first.execution_of("every-5-seconds", seconds=15, that=lambda e: e["status"] == "completed")
+    seen = first.execution_of("every-5-seconds", that=lambda e: e["status"] == "completed")
     tasks = first.tasks()
     assert set(tasks) >= DEMO
     first.call("DELETE", f"tasks/{tasks['third-time-lucky']['id']}")
     first.call("PATCH", f"tasks/{tasks['every-5-seconds']['id']}", {"name": "renamed"})
     first.stop()
-    first.process.wait(10 * busy())
+    first.process.wait(PATIENCE_SECONDS)
     assert first.processes() == []
 
     def again(port: int | None, *arguments: str) -> Started:
@@ -219,18 +227,18 @@ def test_what_stopped_is_found_by_the_next_start_after_ctrl_c_and_after_a_kill(r
         assert second.credentials == kept
         assert set(second.tasks()) == set(tasks) - {"every-5-seconds", "third-time-lucky"} | {"renamed"}
         assert second.call("GET", f"executions/{seen['id']}")["status"] == "completed"
-        carried = second.execution_of("renamed", seconds=60, that=completed_after(seen))
+        carried = second.execution_of("renamed", that=completed_after(seen))
         assert carried["fencing_token"] > 0
         second.process.send_signal(signal.SIGKILL)
         second.process.wait()
-        eventually(lambda: not second.processes(), seconds=5)
+        eventually(lambda: not second.processes())
 
     with ending(again(None)) as third:
         third.wait_until_running()
         assert third.port != second.port
         assert third.call("GET", f"executions/{seen['id']}")["status"] == "completed"
         assert third.tasks()["webhook-to-itself"]["handler"]["url"] == f"{third.url}/livez"
-        found = third.execution_of("renamed", seconds=60, that=completed_after(carried))
+        found = third.execution_of("renamed", that=completed_after(carried))
         assert found["result"] == {"greeting": "hello chronoweb"}
 
 
@@ -241,7 +249,13 @@ def test_a_taken_port_is_named(data_dir: Path) -> None:
         port = listener.getsockname()[1]
         arguments = command("--port", str(port), "--data-dir", str(data_dir / "var"))
         result = subprocess.run(
-            arguments, env=bare_environment(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=30
+            arguments,
+            env=bare_environment(),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
         )
     assert result.returncode != 0
     assert f"port {port} of 127.0.0.1 is taken" in result.stderr
@@ -261,7 +275,7 @@ def test_services_of_the_environment_are_used(
     with ending(Started(data_dir / "var", "--workers", "1", environment=given)) as started:
         started.wait_until_running()
         assert "PostgreSQL and Redis of the environment are used" in started.said()
-        started.execution_of("every-5-seconds", seconds=30, that=lambda e: e["status"] == "completed")
+        started.execution_of("every-5-seconds", that=lambda e: e["status"] == "completed")
         assert not (started.data_dir / "postgresql").exists()
 
 

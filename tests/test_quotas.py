@@ -12,7 +12,6 @@ from apps.executions.quotas import UNITS, Use
 from apps.executions.rows import Dispatched
 from apps.executions.states import Hold, Status
 from tests.stack import EPOCH, Ledger, all_shards
-from tests.waiting import busy
 
 
 def limit(ledger: Ledger, **limits: int | None) -> None:
@@ -209,19 +208,21 @@ def test_a_changed_limit_is_read_at_the_next_look(own_ledger: Ledger) -> None:
     assert tenancy.limits.most(tenant, 0, 1) == -1
 
 
-def mean_look_ms(tenancy: Tenancy, ledger: Ledger) -> float:
-    """Once everything has been read."""
+def best_look_ms(tenancy: Tenancy, ledger: Ledger) -> float:
+    """Once everything has been read; the quickest of many, which no other process held up."""
     tenancy.forget()
     look(tenancy, ledger, 0.0)
-    began = time.perf_counter()
+    took = []
     for n in range(50):
+        began = time.perf_counter()
         look(tenancy, ledger, 0.1 + n / 10)
-    return (time.perf_counter() - began) * 1000 / 50
+        took.append((time.perf_counter() - began) * 1000)
+    return min(took)
 
 
 def test_thousands_of_idle_tenants_cost_a_look_nothing(own_ledger: Ledger) -> None:
     tenancy = Tenancy()
-    alone_ms = mean_look_ms(tenancy, own_ledger)
+    alone_ms = best_look_ms(tenancy, own_ledger)
     columns = "slug, name, tier, home_region, weight, max_concurrent_workers, rate_limit_rps, executions_per_hour"
     own_ledger.connection.execute("ALTER TABLE tenants DISABLE TRIGGER tenants_note_change")
     own_ledger.connection.execute(
@@ -229,9 +230,9 @@ def test_thousands_of_idle_tenants_cost_a_look_nothing(own_ledger: Ledger) -> No
         " SELECT gen_random_uuid(), now(), now() - interval '1 hour', 'many-' || n, 'x', 'STANDARD', 'default', 1, 200,"
         " 1000, 10000 FROM generate_series(1, 5000) n"
     )
-    many_ms = mean_look_ms(tenancy, own_ledger)
+    many_ms = best_look_ms(tenancy, own_ledger)
     print(f"a look: {alone_ms:.2f} ms with one tenant, {many_ms:.2f} ms with 5,000 more that are idle")
-    assert many_ms < (alone_ms + 2) * 2 * busy()
+    assert many_ms < (alone_ms + 2) * 4
 
 
 def test_freezing_everything_is_seen_at_the_next_look(own_ledger: Ledger) -> None:

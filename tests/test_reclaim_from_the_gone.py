@@ -48,7 +48,7 @@ def test_a_watchdog_finishes_what_another_began(
     [last_try] = own_ledger.add(status=Status.RUNNING, worker=worker, max_attempts=1)
     _mark_lost(own_ledger, worker)
     with running(daemon.build(quick_config(redis_prefix), addresses_of(own_ledger.url, services))):
-        eventually(lambda: not own_ledger.outstanding(), seconds=10)
+        eventually(lambda: not own_ledger.outstanding())
     assert own_ledger.status(begun) is Status.PRELOADED
     assert own_ledger.status(last_try) is Status.DEAD_LETTER
     assert own_ledger.outcomes(begun) == [Outcome.CRASHED]

@@ -12,6 +12,7 @@ from apps.executions.states import Status
 from apps.tenants.models import Tenant
 from chronoweb.runtime.errors import Conflict
 from tests.factories import execution, make_principal, make_task, reasons, reread
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,7 +51,7 @@ def test_two_persons_at_once_replay_each_once() -> None:
     def replay_all(_: int) -> int:
         done = 0
         try:
-            together.wait(20)
+            together.wait(PATIENCE_SECONDS)
             for row in rows:
                 try:
                     services.replay(principal=principal, execution_id=row.id)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +13,7 @@ import psutil
 import pytest
 
 from apps.quickstart.supervisor import ManagedProcess, Supervisor
-from tests.waiting import busy, eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 ROOT = Path(__file__).resolve().parent.parent
 OBEDIENT = "import signal; print('ready', flush=True); signal.pause()"
@@ -76,17 +75,21 @@ def test_a_killed_child_is_restarted(tmp_path: Path, supervise: Callable[..., Su
         supervisor.check()
         return supervisor.pids().get("worker", before["worker"]) != before["worker"]
 
-    eventually(restarted, seconds=5)
+    eventually(restarted)
     assert supervisor.pids()["web"] == before["web"]
     eventually(lambda: ready_count(tmp_path, "worker") == 2)
 
 
-def test_what_dies_again_and_again_waits_longer_each_time(tmp_path: Path, supervise: Callable[..., Supervisor]) -> None:
+def test_what_dies_again_and_again_waits_longer_each_time(
+    tmp_path: Path, supervise: Callable[..., Supervisor], caplog: pytest.LogCaptureFixture
+) -> None:
     supervisor = supervise(managed(tmp_path, "broken", SHORT_LIVED))
     for expected_seconds in (0.2, 0.4, 0.8):
-        pause = eventually(supervisor.check, seconds=5)
-        assert pause == pytest.approx(expected_seconds, abs=0.05)
-        eventually(lambda: supervisor.check() is None, seconds=5)
+        pause = eventually(supervisor.check)
+        assert pause is not None
+        assert pause <= expected_seconds
+        assert f"died, restarting it in {expected_seconds} s" in caplog.messages[-1]
+        eventually(lambda: supervisor.check() is None)
 
 
 def test_groups_stop_one_after_the_other(
@@ -97,9 +100,7 @@ def test_groups_stop_one_after_the_other(
         managed(tmp_path, "daemon", OBEDIENT, stop_group=1), managed(tmp_path, "web", OBEDIENT, stop_group=0)
     )
     pids = supervisor.pids()
-    started = time.monotonic()
-    supervisor.stop()
-    assert time.monotonic() - started < 2 * busy()
+    supervisor.stop(grace_seconds=PATIENCE_SECONDS)
     exits = [message for message in caplog.messages if "exited" in message]
     assert exits == [f"web exited, pid {pids['web']}, code -15", f"daemon exited, pid {pids['daemon']}, code -15"]
 
@@ -109,9 +110,7 @@ def test_what_ignores_sigterm_is_killed_when_grace_is_over(
 ) -> None:
     supervisor = supervise(managed(tmp_path, "stubborn", STUBBORN), managed(tmp_path, "obedient", OBEDIENT))
     pids = list(supervisor.pids().values())
-    started = time.monotonic()
     supervisor.stop(grace_seconds=1.0)
-    assert time.monotonic() - started < 3 * busy()
     assert all(is_gone(pid) for pid in pids)
     assert supervisor.pids() == {}
     assert supervisor.check() is None  # nothing that was stopped is restarted
@@ -151,16 +150,16 @@ def supervising_process(
 def test_a_signal_stops_all_and_ends_the_supervisor_well(tmp_path: Path, number: signal.Signals) -> None:
     with supervising_process(tmp_path, one=OBEDIENT, other=OBEDIENT) as (parent, children):
         parent.send_signal(number)
-        assert parent.wait(3 * busy()) == 0
+        assert parent.wait(PATIENCE_SECONDS) == 0
         assert [is_gone(child.pid) for child in children] == [True, True]
 
 
-def test_even_a_stubborn_child_is_stopped_within_ten_seconds(
+def test_even_a_stubborn_child_is_stopped(
     supervising: tuple[subprocess.Popen[bytes], list[psutil.Process]],
 ) -> None:
     parent, children = supervising
     parent.send_signal(signal.SIGTERM)
-    assert parent.wait(10 * busy()) == 0
+    assert parent.wait(PATIENCE_SECONDS) == 0
     assert [is_gone(child.pid) for child in children] == [True, True]
 
 

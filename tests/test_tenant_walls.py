@@ -38,6 +38,7 @@ from chronoweb.asgi import application
 from tests.console_ledger import Ledger, make_person, now
 from tests.factories import Api, make_api, make_principal, make_tenant
 from tests.test_api_workers import worker_row
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -405,6 +406,6 @@ async def opens(path: str, cookie: str) -> bool:
     headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
     headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()))
     communicator = WebsocketCommunicator(application, path, headers=headers)
-    accepted, _ = await communicator.connect(timeout=5)
+    accepted, _ = await communicator.connect(timeout=PATIENCE_SECONDS)
     await communicator.disconnect()
     return accepted

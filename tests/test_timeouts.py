@@ -113,7 +113,7 @@ def late(ledger: Ledger, seconds: float, *, queue: int = 10, **more: Any) -> byt
 
 
 def test_what_has_waited_too_long_is_a_dead_letter_and_says_why(ledger: Ledger) -> None:
-    over, in_time = late(ledger, 10.5), late(ledger, 8)
+    over, in_time = late(ledger, 10.5), late(ledger, 1)
     assert ledger.dispatch([over, in_time]) == {over: Status.DEAD_LETTER, in_time: Status.DISPATCHED}
     row = ledger.row(over)
     assert row["error"]["type"] == "QueueTimeout"

@@ -16,6 +16,7 @@ from django.conf import settings as django_settings
 from chronoweb.runtime import postgres, web_connections
 from chronoweb.runtime.web_handler import ThreadedHandler
 from tests import web_views
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -45,14 +46,14 @@ async def ask(handler: ThreadedHandler, path: str, body: bytes = b"", method: st
     one = ApplicationCommunicator(handler, scope(path, method))
     await one.send_input({"type": "http.request", "body": body[:3], "more_body": True})
     await one.send_input({"type": "http.request", "body": body[3:]})
-    start = await one.receive_output(10)
+    start = await one.receive_output(PATIENCE_SECONDS)
     parts = []
     more = True
     while more:
-        message = await one.receive_output(10)
+        message = await one.receive_output(PATIENCE_SECONDS)
         parts.append(message.get("body", b""))
         more = message.get("more_body", False)
-    await one.wait(10)
+    await one.wait(PATIENCE_SECONDS)
     return start["status"], b"".join(parts)
 
 
@@ -80,12 +81,12 @@ async def test_a_stream_ends_with_its_reader_and_holds_no_thread_meanwhile(handl
     readers = [ApplicationCommunicator(handler, scope("/stream?endless")) for _ in range(5)]
     for reader in readers:
         await reader.send_input({"type": "http.request"})
-        assert (await reader.receive_output(10))["status"] == 200
-        assert (await reader.receive_output(10))["body"] == b"one"
+        assert (await reader.receive_output(PATIENCE_SECONDS))["status"] == 200
+        assert (await reader.receive_output(PATIENCE_SECONDS))["body"] == b"one"
     assert (await ask(handler, "/plain"))[0] == 200
     for reader in readers:
         await reader.send_input({"type": "http.disconnect"})
-        await reader.wait(10)
+        await reader.wait(PATIENCE_SECONDS)
     assert web_views.closed.is_set()
 
 
@@ -93,7 +94,7 @@ async def test_a_reader_that_goes_before_the_body_is_there(handler: ThreadedHand
     one = ApplicationCommunicator(handler, scope("/plain", "POST"))
     await one.send_input({"type": "http.request", "body": b"x", "more_body": True})
     await one.send_input({"type": "http.disconnect"})
-    await one.wait(10)
+    await one.wait(PATIENCE_SECONDS)
     assert await one.receive_nothing()
 
 
@@ -131,7 +132,9 @@ def test_requests_share_a_few_connections() -> None:
         "PYTHONPATH": str(django_settings.BASE_DIR),
     }
     command = [sys.executable, "-c", _MANY]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == 0, done.stderr
     assert 1 <= int(done.stdout) <= 3
 

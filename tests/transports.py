@@ -18,9 +18,9 @@ from chronoweb.runtime.transport import (
     make_publisher,
     make_receiver,
 )
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
-JOIN_SECONDS = 30.0
+JOIN_SECONDS = PATIENCE_SECONDS
 
 
 @dataclass
@@ -96,7 +96,9 @@ def take(receiver: Receiver, timeout_seconds: float = 0.05, *, max_messages: int
         return []
 
 
-def collect(receiver: Receiver, count: int, *, acknowledge: bool = True, seconds: float = 10.0) -> list[Incoming]:
+def collect(
+    receiver: Receiver, count: int, *, acknowledge: bool = True, seconds: float = PATIENCE_SECONDS
+) -> list[Incoming]:
     """The next `count` messages, and none beyond them that is there already."""
     messages: list[Incoming] = []
 

@@ -1,7 +1,6 @@
 """A web process on the test database, as browsers meet it: a plugin of the suite (named in conftest.py)."""
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -13,7 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import connection
 
-from tests.waiting import eventually
+from apps.quickstart.data_directory import free_port
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 SERVER = "the-web-process"
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,7 @@ def web_process(django_db_setup: None) -> Iterator[str]:
 
 def answers(url: str) -> bool:
     try:
-        return urllib.request.urlopen(url, timeout=1).status == 200  # noqa: S310  our own address
+        return urllib.request.urlopen(url, timeout=PATIENCE_SECONDS).status == 200  # noqa: S310  our own address
     except OSError:
         return False
 
@@ -48,9 +48,7 @@ def nobody_reads() -> bool:
 @contextmanager
 def serving(**variables: str) -> Iterator[str]:
     """A web process on the test database, with these variables changed."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port(taken=set())
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     server = subprocess.Popen(
         [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "chronoweb.asgi:application"],
@@ -61,9 +59,9 @@ def serving(**variables: str) -> Iterator[str]:
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        eventually(lambda: server.poll() is not None or answers(f"{url}/login/"), seconds=30)
+        eventually(lambda: server.poll() is not None or answers(f"{url}/login/"))
         assert server.poll() is None, "daphne ended"
         yield url
     finally:
         server.terminate()
-        server.wait(timeout=15)
+        server.wait(timeout=PATIENCE_SECONDS)

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpRe
 from django.urls import path
 
 closed = threading.Event()
-gate = threading.Barrier(3, timeout=10)
+gate = threading.Barrier(3, timeout=60)
 
 
 def plain(request: HttpRequest) -> HttpResponse:
