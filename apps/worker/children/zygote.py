@@ -311,7 +311,10 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()
     zygote = Zygote(control, registry)
-    control.send(marshal.dumps(("ready", catalogue)))
+    try:
+        control.send(marshal.dumps(("ready", catalogue)))
+    except (BrokenPipeError, ConnectionResetError):
+        return  # the worker has ended while this loaded
     die_with_parent(parent, signal.SIGTERM)
     zygote.serve()
 
