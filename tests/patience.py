@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 from apps.console.executions import page
+from apps.definitions import collisions
 from apps.executions import idempotency, searching
 from chronoweb.runtime import rate_limit
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -22,10 +23,11 @@ hypothesis.settings.load_profile("patient")
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_is_left_out_for_lack_of_time() -> Iterator[None]:
     """A search ends before it has looked at all; a request that Redis has not counted in time is let in; one that
-    waits for another of the same key is refused.
+    waits for another of the same key is refused; what was read for many pages is read anew after a moment.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searching, "PAGE_SECONDS", PATIENCE_SECONDS)
+        patch.setattr(collisions, "KEPT_SECONDS", PATIENCE_SECONDS)
         patch.setattr(page, "AHEAD_SECONDS", PATIENCE_SECONDS)
         patch.setattr(idempotency, "WAIT_SECONDS", int(PATIENCE_SECONDS))
         patch.setattr(rate_limit, "_PATIENCE_SECONDS", PATIENCE_SECONDS)
