@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -185,9 +186,15 @@ def test_a_keeper_that_is_killed_leaves_nothing(runner: Watched, open_dir: Path)
     given = command(PYTHON, "-c", DAEMON, str(open_dir / "pid"), "600")
     runner.runner.submit([given])
     (pid,) = until(lambda: lines(open_dir / "pid"), "the daemon's start")
-    keeper = psutil.Process(int(pid)).parent()
-    assert keeper is not None
-    os.kill(keeper.pid, signal.SIGKILL)
+
+    def keeper() -> int | None:
+        """Who has adopted the daemon, once the process that it was forked from has ended."""
+        parent = psutil.Process(int(pid)).parent()
+        with suppress(psutil.NoSuchProcess):
+            return parent.pid if parent and "apps.worker.children.zygote" in parent.cmdline() else None
+        return None
+
+    os.kill(until(keeper, "its adoption"), signal.SIGKILL)
     assert runner.result_of(given).outcome is Outcome.FAILED
     until(lambda: not alive(int(pid)), "the daemon's end")
 
