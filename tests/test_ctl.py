@@ -17,7 +17,7 @@ from django.test import Client
 
 from apps.ctl import client, follow
 from apps.ctl.arguments import KEY_VARIABLE, URL_VARIABLE
-from apps.ctl.errors import Exit
+from apps.ctl.errors import CtlError, Exit
 from apps.ctl.main import main
 from apps.ctl.output import Output
 from apps.definitions.models import Dag, Task
@@ -358,13 +358,81 @@ def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
         (httpx.Response(200, text="hello"), Exit.AWAY, "is not chronoweb's API"),
         (httpx.Response(404, text="<html>"), Exit.AWAY, "http://localhost/api/v1/tenants/me is not chronoweb's API"),
         (httpx.Response(418, json=["x"]), Exit.REFUSED, "does not say why"),
+        (httpx.Response(302, headers={"Location": "https://sso/?to=x"}), Exit.REFUSED, "a page to log in"),
+        (httpx.Response(308, headers={"Location": "https://b/api/v1/tenants/me"}), Exit.REFUSED, "on to https://b;"),
+        (httpx.Response(304), Exit.REFUSED, "304 Not Modified: the answer (no type) does not say why"),
+        (httpx.Response(404, json={"message": "no Route"}), Exit.AWAY, "is not chronoweb's API"),
+        (httpx.Response(422, json={"detail": "no", "errors": ["a\nb", 1, {"legal": 5}]}), Exit.INVALID, "  a b\n"),
+        (httpx.Response(422, json={"detail": "no", "errors": 1}), Exit.INVALID, "no\n"),
+        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), Exit.AWAY, "SSL_CERT_FILE"),
+        (httpx.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong"), Exit.AWAY, "begins with http://"),
+        (httpx.ReadTimeout("The read operation timed out"), Exit.AWAY, "look before you ask again"),
+        (httpx.ProxyError("407"), Exit.AWAY, "HTTPS_PROXY"),
+        (httpx.DecodingError("incorrect header check"), Exit.AWAY, "no answer of chronoweb's"),
+        (httpx.RemoteProtocolError("illegal status line"), Exit.AWAY, "no answer of chronoweb's"),
     ],
 )
-def test_answers_of_other_kinds(answer: httpx.Response, ends: Exit, said: str) -> None:
+def test_answers_of_other_kinds(answer: httpx.Response | Exception, ends: Exit, said: str) -> None:
+    def told(_: httpx.Request) -> httpx.Response:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
     err = io.StringIO()
     environment = {URL_VARIABLE: "http://localhost", KEY_VARIABLE: KEY}
-    assert main(["whoami"], environment=environment, err=err, transport=_Answers(lambda _: answer)) == ends
+    assert main(["whoami"], environment=environment, err=err, transport=_Answers(told)) == ends
     assert said in err.getvalue()
+    assert all(line.startswith("ctl: ") for line in err.getvalue().splitlines())
+
+
+FOREIGN = (
+    *(b"", b"<html>", b'{"items": [', b"\xff\xfe", b"[" * 3000, b"9" * 5000, b"[]", b"null", b"1", b'"x"', b"{}"),
+    *(b'{"items": 1}', b'{"items": ["x"]}', b'{"items": {}}', b'{"items": [], "next_cursor": 1}'),
+    *(b'{"items": [{"id": "x", "schedule": "x"}], "id": [], "status": []}', b'{"reasons": {}, "nodes": 1}'),
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["whoami"], ["workers"], ["drain", "1"], ["tasks", "list"], ["tasks", "show", "a"], ["tasks", "pause", "a"]),
+        *(["tasks", "apply", "-f"], ["dags", "apply", "-f"], ["tasks", "trigger", "a", "--wait", "0"]),
+        *(["runs", "explain"], ["runs", "logs", "-t"], ["runs", "logs", "--follow"], ["dags", "run"], ["dlq", "retry"]),
+    ],
+)
+def test_no_foreign_success_ends_in_a_traceback(words: list[str], tmp_path: Path) -> None:
+    """A proxy's page, half a document, another program's JSON: one line that says what to look at."""
+    if words[-1] == "-f":
+        words = [*words, written(tmp_path, {"name": "a"})]
+    elif words[0] in ("runs", "dlq") or words == ["dags", "run"]:
+        words = [*words, ID]
+    environment = {URL_VARIABLE: "http://localhost", KEY_VARIABLE: KEY}
+    for body in FOREIGN:
+        err = io.StringIO()
+        told = _Answers(lambda _, body=body: httpx.Response(200, content=body))
+        code = main(words, environment=environment, out=io.StringIO(), err=err, transport=told)
+        is_a_list = body.startswith(b'{"items": [')  # whatever stands in it is shown, or is not what was sought
+        if not (is_a_list and code in (Exit.DONE, Exit.UNKNOWN)):
+            assert code == Exit.AWAY, (body, code, err.getvalue())
+            assert err.getvalue().startswith("ctl: ")
+            assert "a proxy" in err.getvalue()
+            assert err.getvalue().count("\n") == 1
+
+
+def test_a_proxy_that_is_none_and_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {URL_VARIABLE: "https://localhost", KEY_VARIABLE: KEY}
+    for name, value in (("SSL_CERT_FILE", "/none"), ("HTTPS_PROXY", "gopher://x")):
+        monkeypatch.setenv(name, value)
+        err = io.StringIO()
+        assert main(["whoami"], environment=environment, err=err) == Exit.USAGE, name
+        assert name in err.getvalue()
+        monkeypatch.delenv(name)
+
+
+def test_a_stream_that_ends_at_once_for_ever_is_left() -> None:
+    empty = _client(lambda _: httpx.Response(200, headers=EVENTS, text=""))
+    with pytest.raises(CtlError, match="without an event"):
+        list(follow.follow(empty, ID, HandClock()))
 
 
 def test_a_lost_answer_is_asked_for_again_under_the_same_key(ctl: Ctl) -> None:
@@ -416,6 +484,7 @@ def test_a_port_that_speaks_no_tls_is_left_soon(monkeypatch: pytest.MonkeyPatch)
 # ---- logs, live ---------------------------------------------------------------------------------------------------
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+EVENTS = {"Content-Type": "text/event-stream"}
 
 
 def event(number: int, text: str) -> str:
@@ -426,10 +495,10 @@ def test_following_goes_on_behind_the_last_line_until_the_end() -> None:
     """A connection that ends in the middle of an event, one that is refused for a moment, one that goes to the end."""
     asked: list[str | None] = []
     answers: list[httpx.Response | Exception] = [
-        httpx.Response(200, text="retry: 500\n\n" + event(1, "a") + event(2, "b") + "id: 1-3\ndata: {"),
+        httpx.Response(200, headers=EVENTS, text="retry: 500\n\n" + event(1, "a") + event(2, "b") + "id: 1-3\ndata: {"),
         httpx.Response(503, json={"detail": "away"}),
         httpx.ReadError("reset"),
-        httpx.Response(200, text=": still here\n\n" + event(3, "c") + "event: end\ndata: {}\n\n"),
+        httpx.Response(200, headers=EVENTS, text=": still here\n\n" + event(3, "c") + "event: end\ndata: {}\n\n"),
     ]
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -7,7 +7,9 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from apps.ctl.errors import CtlError, Exit, refused, usage
+from apps.ctl.answers import Answer, foreign, read
+from apps.ctl.errors import CtlError, Exit, usage
+from apps.ctl.refusals import away, check
 
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 """connect: also of the TLS handshake, which a port that speaks no TLS never ends."""
@@ -24,23 +26,33 @@ class Client:
         if not key.isascii() or not key.isprintable():
             raise usage("the key has characters that no key has; is the file the right one?")
         self.url = url.rstrip("/").removesuffix("/api/v1")
-        self._http = httpx.Client(
-            base_url=f"{self.url}/api/v1",
-            headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
-            timeout=TIMEOUT,
-            transport=transport,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=f"{self.url}/api/v1",
+                headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
+                timeout=TIMEOUT,
+                transport=transport,
+            )
+        except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
+            raise usage(f"{error}; look at HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR") from None
 
     def close(self) -> None:
         self._http.close()
 
-    def get(self, path: str, **parameters: Any) -> Any:
-        return self.call("GET", path, parameters=parameters)
+    def get(self, path: str, **parameters: Any) -> Answer:
+        return self._call("GET", path, parameters=parameters)
 
-    def post(self, path: str, body: Any = None) -> Any:
-        return self.call("POST", path, body={} if body is None else body)
+    def post(self, path: str, body: Any = None) -> Answer:
+        return self._call("POST", path, body={} if body is None else body)
 
-    def call(
+    def put(self, path: str, body: Any, *, version: int) -> Answer:
+        """What is in force there must be `version`."""
+        return self._call("PUT", path, body=body, headers={"If-Match": f'"{version}"'})
+
+    def delete(self, path: str, **parameters: Any) -> None:
+        check(self._send("DELETE", path, None, _given(parameters), {}))
+
+    def _call(
         self,
         method: str,
         path: str,
@@ -48,22 +60,16 @@ class Client:
         body: Any = None,
         parameters: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        """The answer's value; None where it has none. Parameters that are None are left out. Raises CtlError."""
+    ) -> Answer:
+        """The answer. Parameters that are None are left out. Raises CtlError."""
         sent = dict(headers or {})
         if method == "POST":
             sent["Idempotency-Key"] = f"ctl-{uuid4()}"
-        given = {name: value for name, value in (parameters or {}).items() if value is not None}
-        answer = self._send(method, path, body, given, sent)
+        answer = self._send(method, path, body, _given(parameters or {}), sent)
         check(answer)
-        if not answer.content:
-            return None
-        try:
-            return answer.json()
-        except ValueError:
-            raise _no_api(answer) from None
+        return read(answer.content)
 
-    def pages(self, path: str, *, limit: int, **parameters: Any) -> list[Any]:
+    def pages(self, path: str, *, limit: int, **parameters: Any) -> list[Answer]:
         """Up to `limit` items of a list, page by page."""
         return list(self._items(path, limit, parameters))
 
@@ -77,20 +83,23 @@ class Client:
             return str(UUID(word))
         except ValueError:
             pass
-        found = self.get(f"/{kind}", name=word, limit=1)["items"]
+        found = self.get(f"/{kind}", name=word, limit=1).objects("items")
         if not found:
             raise CtlError(f"there is none of {kind} with the name {word!r}", Exit.UNKNOWN)
         return str(found[0]["id"])
 
-    def _items(self, path: str, limit: int, parameters: Mapping[str, Any]) -> Iterator[Any]:
+    def _items(self, path: str, limit: int, parameters: Mapping[str, Any]) -> Iterator[Answer]:
         cursor = None
         while limit > 0:
             page = self.get(path, limit=min(limit, LARGEST_PAGE), cursor=cursor, **parameters)
-            yield from page["items"]
-            limit -= len(page["items"])
-            cursor = page.get("next_cursor")
+            items = page.objects("items")
+            yield from items
+            limit -= len(items)
+            before, cursor = cursor, page.get("next_cursor")
             if cursor is None:
                 return
+            if cursor == before:
+                raise foreign("its next page is the same page again")
 
     def _send(
         self, method: str, path: str, body: Any, parameters: Mapping[str, Any], headers: Mapping[str, str]
@@ -99,7 +108,7 @@ class Client:
         for left in reversed(range(tries)):
             try:
                 return self._http.request(method, path, json=body, params=parameters, headers=headers)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 if not left or isinstance(error, httpx.ConnectTimeout):
                     raise away(self.url, error) from None
             except (httpx.InvalidURL, UnicodeError, ValueError) as error:
@@ -119,28 +128,5 @@ def _refuse_no_address(url: str) -> None:
         raise usage(f"{url!r} is no address of a server; such as https://chronoweb.example.com")
 
 
-def _no_api(answer: httpx.Response) -> CtlError:
-    where = f"{answer.url.scheme}://{answer.url.netloc.decode('ascii')}{answer.url.path}"
-    return CtlError(
-        f"{where} is not chronoweb's API, it does not answer as chronoweb does: is the address right?", Exit.AWAY
-    )
-
-
-def away(url: str, error: Exception) -> CtlError:
-    return CtlError(f"{url} does not answer: {error or type(error).__name__}", Exit.AWAY)
-
-
-def check(answer: httpx.Response) -> None:
-    """Raise CtlError unless it is a success."""
-    if answer.is_success:
-        return
-    if answer.is_redirect:
-        where = answer.headers.get("Location", "elsewhere")
-        raise CtlError(f"the server sends on to {where}; name that address with --url", Exit.REFUSED)
-    try:
-        problem = answer.json()
-    except ValueError:
-        if answer.status_code in (404, 405):
-            raise _no_api(answer) from None
-        problem = {}
-    raise refused(answer.status_code, problem if isinstance(problem, dict) else {})
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if value is not None}

@@ -4,6 +4,7 @@ from argparse import Namespace
 from typing import Any
 
 from apps.ctl import files
+from apps.ctl.answers import Answer
 from apps.ctl.client import Client
 from apps.ctl.output import Output
 
@@ -37,9 +38,10 @@ def apply(client: Client, options: Namespace, output: Output) -> None:
     for document in files.read(options.file):
         wanted = client.post("/dags/validate", document)
         name = document.get("name")
-        for each in wanted["differences"]:
+        differences = wanted.objects("differences")
+        for each in differences:
             output.say(f"  {_difference(each)}")
-        if not wanted["differences"]:
+        if not differences:
             output.say(f"{name}: no difference, version {wanted['version']} stays in force")
         elif options.dry_run:
             output.say(f"{name}: would become version {wanted['version']}; nothing was written")
@@ -72,17 +74,16 @@ def run(client: Client, options: Namespace, output: Output) -> None:
         output.value(found)
         return
     output.line(f"{found['id']}: {found['status']}, {found['nodes_open']} of {found['nodes_total']} nodes are open")
-    output.items(found["nodes"], NODE_COLUMNS)
+    output.items(found.objects("nodes"), NODE_COLUMNS)
 
 
-def _put(client: Client, wanted: dict[str, Any], document: dict[str, Any]) -> Any:
+def _put(client: Client, wanted: Answer, document: dict[str, Any]) -> Answer:
     if wanted["id"] is None:
         return client.post("/dags", document)
-    unless = {"If-Match": f'"{wanted["version"] - 1}"'}  # the version that was compared
-    return client.call("PUT", f"/dags/{wanted['id']}", body=document, headers=unless)
+    return client.put(f"/dags/{wanted['id']}", document, version=wanted.number("version") - 1)  # what was compared
 
 
-def _difference(each: dict[str, Any]) -> str:
+def _difference(each: Answer) -> str:
     if each["change"] == "added":
         return f"+ {each['pointer']}: {each['after']!r}"
     if each["change"] == "removed":

@@ -68,7 +68,7 @@ def stop(client: Client, options: Namespace, output: Output) -> None:
 
 
 def discard(client: Client, options: Namespace, output: Output) -> None:
-    client.call("DELETE", f"/admin/dlq/{options.execution}", parameters={"reason": options.reason})
+    client.delete(f"/admin/dlq/{options.execution}", reason=options.reason)
     output.say(f"{options.execution}: discarded")
 
 

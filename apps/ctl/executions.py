@@ -1,9 +1,9 @@
 """`ctl runs …`: executions of tasks."""
 
 from argparse import Namespace
-from typing import Any
 
 from apps.ctl import follow
+from apps.ctl.answers import Answer
 from apps.ctl.client import Client
 from apps.ctl.errors import CtlError, Exit
 from apps.ctl.output import Output
@@ -44,13 +44,14 @@ def explain(client: Client, options: Namespace, output: Output) -> None:
         output.value(found)
         return
     output.line(f"{found['id']}: {found['status']}")
-    for reason in found["reasons"]:
+    for reason in found.objects("reasons"):
         clears = f" (until {reason['clears_when']})" if reason.get("clears_when") else ""
         output.line(f"  {reason['code']}: {reason['text']}{clears}")
-    if place := found.get("position"):
+    if found.get("position"):
+        place = found.object("position")
         output.line(f"  ahead of it: {'at least ' if place.get('at_least') else ''}{place['ahead']}")
-    if guess := found.get("estimated_start"):
-        output.line(f"  may start about {guess['at']}")
+    if found.get("estimated_start"):
+        output.line(f"  may start about {found.object('estimated_start')['at']}")
 
 
 def cancel(client: Client, options: Namespace, output: Output) -> None:
@@ -84,7 +85,7 @@ def wait(client: Client, execution_id: str, seconds: float, output: Output, cloc
     """Until it has ended. Raises CtlError (FAILED) if it did not end well, or not within `seconds`."""
     deadline = clock.monotonic() + seconds
     found = client.get(f"/executions/{execution_id}")
-    while found["status"] not in _FINAL:
+    while found.text("status") not in _FINAL:
         if clock.monotonic() > deadline:
             raise CtlError(f"{execution_id} is still {found['status']} after {seconds:g} s", Exit.FAILED)
         clock.sleep(_POLL_SECONDS)
@@ -94,5 +95,5 @@ def wait(client: Client, execution_id: str, seconds: float, output: Output, cloc
         raise CtlError(f"{execution_id} is {found['status']}: {found['reason'] or 'no reason was noted'}", Exit.FAILED)
 
 
-def _one(output: Output, found: dict[str, Any]) -> None:
+def _one(output: Output, found: Answer) -> None:
     output.one(found, _SHOWN)

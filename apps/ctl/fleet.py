@@ -17,7 +17,7 @@ COLUMNS = {
 
 
 def workers(client: Client, options: Namespace, output: Output) -> None:
-    output.items(client.get("/workers")["items"], COLUMNS)
+    output.items(client.get("/workers").objects("items"), COLUMNS)
 
 
 def drain(client: Client, options: Namespace, output: Output) -> None:

@@ -22,6 +22,13 @@ _STYLES = {
 }
 
 
+class _Dumper(yaml.SafeDumper):
+    """Of values that came as JSON, in whatever class of dictionary."""
+
+
+_Dumper.add_multi_representer(dict, yaml.SafeDumper.represent_dict)
+
+
 class Output:
     """Writes values to `file` in one of FORMATS."""
 
@@ -60,8 +67,8 @@ class Output:
     def value(self, value: Any) -> None:
         """As JSON, or YAML."""
         if self.format == "yaml":
-            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
-            self.file.write(text if is_harmless(text) else yaml.safe_dump(value, sort_keys=False))
+            text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+            self.file.write(text if is_harmless(text) else yaml.dump(value, Dumper=_Dumper, sort_keys=False))
         else:
             self.file.write(visible_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
         self.file.flush()

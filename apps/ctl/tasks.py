@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.ctl import executions, files
+from apps.ctl.answers import Answer
 from apps.ctl.client import Client
 from apps.ctl.output import Output
 
@@ -42,7 +43,7 @@ def apply(client: Client, options: Namespace, output: Output) -> None:
     """
     for document in files.read(options.file):
         name = document.get("name")
-        found = client.get("/tasks", name=name, limit=1)["items"] if isinstance(name, str) else []
+        found = client.get("/tasks", name=name, limit=1).objects("items") if isinstance(name, str) else []
         if not found:
             _apply_new(client, document, options, output)
             continue
@@ -52,8 +53,7 @@ def apply(client: Client, options: Namespace, output: Output) -> None:
         if options.dry_run:
             output.say(f"{name}: version {before['version']} is in force; nothing was written")
             continue
-        unless = {"If-Match": f'"{before["version"]}"'}
-        task = client.call("PUT", f"/tasks/{before['id']}", body=document, headers=unless)
+        task = client.put(f"/tasks/{before['id']}", document, version=before["version"])
         _defined(output, task, "unchanged" if task["version"] == before["version"] else "edited")
 
 
@@ -90,7 +90,7 @@ def trigger(client: Client, options: Namespace, output: Output) -> None:
 
 
 def delete(client: Client, options: Namespace, output: Output) -> None:
-    client.call("DELETE", f"/tasks/{client.find('tasks', options.task)}")
+    client.delete(f"/tasks/{client.find('tasks', options.task)}")
     output.say(f"{options.task}: deleted; its history stays")
 
 
@@ -101,10 +101,10 @@ def _apply_new(client: Client, document: dict[str, Any], options: Namespace, out
         _defined(output, client.post("/tasks", document), "created")
 
 
-def _defined(output: Output, task: Mapping[str, Any], what: str) -> None:
+def _defined(output: Output, task: Answer, what: str) -> None:
     _told(output, task, f"{task['name']}: {what}, version {task['version']}, id {task['id']}")
-    for warning in task.get("warnings", []):
-        output.say(f"  {warning['pointer']}: {warning['detail']}" if isinstance(warning, dict) else f"  {warning}")
+    for warning in task.objects("warnings") if task.get("warnings") else []:
+        output.say(f"  {warning['pointer']}: {warning['detail']}")
 
 
 def _told(output: Output, value: Mapping[str, Any], text: str) -> None:
@@ -114,12 +114,12 @@ def _told(output: Output, value: Mapping[str, Any], text: str) -> None:
         output.value(value)
 
 
-def _line(task: Mapping[str, Any]) -> dict[str, Any]:
+def _line(task: Answer) -> dict[str, Any]:
     """The schedule in a word, whatever its type."""
-    schedule = task["schedule"]
+    schedule = task.object("schedule")
     words = {
         "cron": f"{schedule['expression']} ({schedule['timezone']})",
         "interval": f"every {schedule['every_seconds']} s",
         "one_shot": f"once, {schedule['run_at']}",
     }
-    return {**task, "schedule": {"expression": words.get(schedule["type"], schedule["type"])}}
+    return {**task, "schedule": {"expression": words.get(schedule.text("type"), schedule["type"])}}
