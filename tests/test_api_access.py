@@ -223,6 +223,40 @@ def test_another_spelling_or_address_of_the_same_network_is_no_other_account(few
         assert (told.status_code == 429) == (number >= 3), spelling
 
 
+@pytest.mark.parametrize("path", ["/api/v1/auth/token", "/login/", "/admin/login/"])
+def test_one_password_is_not_tried_at_account_after_account(
+    settings: Settings, path: str, unique: str, redis_client: redis.Redis
+) -> None:
+    """From whatever address; and who has it is not locked out of where they work."""
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, login_accounts_per_password=3)
+    password = f"Autumn-{unique}"
+    person = make_person(make_tenant(), is_staff=True)
+    person.set_password(password)
+    person.save()
+    kind: Any = {"content_type": "application/json"} if path.startswith("/api") else {}
+    tries = iter(range(1, 200))
+
+    def status(username: str, text: str = password, address: str | None = None) -> int:
+        address = address or f"198.51.100.{next(tries)}"
+        return int(
+            Client().post(path, {"username": username, "password": text}, REMOTE_ADDR=address, **kind).status_code
+        )
+
+    let_in = 200 if kind else 302
+    at_work = "203.0.113.1"
+    assert status(person.username, address=at_work) == let_in
+    assert 429 not in [status(f"{unique}-own") for _ in range(5)], "one account, however often, is no other"
+    assert 429 not in [status(person.username, address=at_work) for _ in range(3)], "what succeeds is not counted"
+    assert 429 not in [status(f"{unique}-{number}") for number in range(2)]
+    assert status(f"{unique}-9") == 429
+    assert status(person.username) == 429, "the account is not looked at: nobody learns whether it is theirs"
+    assert status(f"{unique}-9", text="another") != 429
+    assert status(person.username, address=at_work) == let_in
+    kept = b" ".join(redis_client.scan_iter(f"{unique}:limit:login:*"))
+    assert b"login:password:" in kept
+    assert password.encode() not in kept
+
+
 # ---- sessions -----------------------------------------------------------------------------------------------------
 
 

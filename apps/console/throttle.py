@@ -22,9 +22,16 @@ def throttled(view: Callable[..., Any]) -> Callable[..., Any]:
                     address=request.META.get("REMOTE_ADDR", ""), username=request.POST.get("username", "")[:200]
                 )
             except TooMany as refused:
-                answer = error_page(request, 429, happened=f"Not logged in: {refused}.")
-                answer["Retry-After"] = str(refused.taken.retry_seconds)
-                return answer
-        return view(request, *args, **kwargs)
+                return _refused(request, refused)
+        try:
+            return view(request, *args, **kwargs)
+        except TooMany as refused:  # of CountedPasswords
+            return _refused(request, refused)
 
     return wrapped
+
+
+def _refused(request: HttpRequest, refused: TooMany) -> HttpResponse:
+    answer = error_page(request, 429, happened=f"Not logged in: {refused}.")
+    answer["Retry-After"] = str(refused.taken.retry_seconds)
+    return answer

@@ -99,5 +99,5 @@ def login_by_link(request: HttpRequest, token: str) -> HttpResponse:
         found = login_links.Refused("login links do not work while Redis is away; log in by password")
     if isinstance(found, login_links.Refused):
         return error_page(request, 403, happened=f"Not logged in: {found.why}.")
-    login(request, found, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, found, backend="apps.tenants.passwords.CountedPasswords")
     return redirect(reverse("console:home"))

@@ -27,10 +27,7 @@ def name_of(who: Principal) -> str:
 def count_attempt(*, address: str, username: str) -> None:
     """Count one try of a password, by address and by account. Raises TooMany."""
     settings = config()
-    address = _network(address)
-    # Forms take away spaces at the ends and know one name by many spellings: all of them are tries of one account.
-    name = unicodedata.normalize("NFKC", username).strip().casefold()
-    account = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:32]
+    address, account = network_of(address), account_of(username)
     for counted, limit in (
         (f"login:address:{address}", settings.login_tries_per_address),
         (f"login:account:{account}:{address}", settings.login_tries_per_account),
@@ -40,7 +37,13 @@ def count_attempt(*, address: str, username: str) -> None:
             raise TooMany(taken, f"too many tries to log in; try again in {taken.retry_seconds} s")
 
 
-def _network(address: str) -> str:
+def account_of(username: str) -> str:
+    """Whose tries are counted together. Forms take away spaces at the ends and know one name by many spellings."""
+    name = unicodedata.normalize("NFKC", username).strip().casefold()
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def network_of(address: str) -> str:
     """Whose tries are counted together: an address, or of IPv6 the /64 from which its holder may choose any."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])

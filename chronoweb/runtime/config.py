@@ -153,6 +153,9 @@ class Config:
     refresh_token_days: float = _number(7, 0.01, 365, "how long a refresh token is good; each is good once")
     login_tries_per_account: int = _number(10, 1, 10_000, "tries a minute of one account's password from one address")
     login_tries_per_address: int = _number(60, 1, 100_000, "tries a minute of any password from one address")
+    login_accounts_per_password: int = _number(
+        50, 1, 100_000, "accounts an hour that one password is tried at in vain, from where they have not logged in"
+    )
     live_views_per_person: int = _number(
         50, 1, 100_000, "live pages and tails of logs that one web process serves one person, or one API key"
     )

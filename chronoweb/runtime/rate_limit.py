@@ -3,9 +3,10 @@
 import logging
 import math
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import redis
 from redis.backoff import NoBackoff
@@ -76,16 +77,34 @@ class Limiter:
 
     def take(self, name: str, limit: int, *, window_seconds: int = 60, count: int = 1) -> Taken | None:
         """Count `count` requests under `name`; 0 only looks. None: Redis is away, so nobody counts."""
-        if self._clock.monotonic() < self._away_until:
-            return None
-        try:
-            reply = self._take(keys=[f"{self._prefix}limit:{name}"], args=[limit, window_seconds * 1000, count])
-        except (redis.RedisError, OSError) as error:
-            self._leave_alone(error)
+        terms = [limit, window_seconds * 1000, count]
+        reply = self._asked(lambda: self._take(keys=[self._key(name)], args=terms))
+        if reply is None:
             return None
         let_in, used, left_ms, wait_ms = (int(number) for number in reply)
         reset, retry = math.ceil(left_ms / 1000), math.ceil(wait_ms / 1000)
         return Taken(bool(let_in), limit, used, window_seconds, reset, retry)
+
+    def note(self, name: str, seconds: int, *, anew: bool = False) -> bool:
+        """Keep `name` for so long. anew: from now on again. Whether it was not kept until now; False: Redis is away."""
+        return bool(self._asked(lambda: self._client.set(self._key(name), 1, ex=seconds, nx=not anew)))
+
+    def is_noted(self, name: str) -> bool:
+        """False if Redis is away, too."""
+        return bool(self._asked(lambda: self._client.exists(self._key(name))))
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}limit:{name}"
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        """What Redis answers; None: it is away."""
+        if self._clock.monotonic() < self._away_until:
+            return None
+        try:
+            return ask()
+        except (redis.RedisError, OSError) as error:
+            self._leave_alone(error)
+            return None
 
     def _leave_alone(self, error: Exception) -> None:
         with self._lock:
