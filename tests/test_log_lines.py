@@ -136,13 +136,17 @@ def test_what_is_secret_is_told_by_its_name() -> None:
     for name in ("PATH", "monkey", "author", "passage_id", "keyboard", "region"):
         assert not looks_secret(name) or name == "passage_id", name
     handler = {
-        "environment": {"API_KEY": "k-123456", "REGION": "europe"},
+        "environment": {"API_KEY": "k-123456", "REGION": "europe", "BACKUP": "postgres://app:e%40123456@db/app"},
         "headers": {"Authorization": "Bearer b-123456", "X-Trace": "trace-1"},
-        "url": "https://example.org/?token=u-123456&page=seven",
+        "url": "https://example.org/?token=u%2F123456&page=seven",
     }
     parameters = json.dumps({"password": {"inner": ["p-123456"]}, "city": "berlin"}).encode()
     found = secrets_of_task(handler, parameters, ["whsec-123456"])
-    assert found == {"k-123456", "Bearer b-123456", "u-123456", "p-123456", "whsec-123456"}
+    decoded = {"u/123456", "e@123456"}
+    assert found == decoded | {*("k-123456", "Bearer b-123456", "u%2F123456", "p-123456", "whsec-123456", "e%40123456")}
+    assert Masker(found)("cannot log in with e@123456, asked https://example.org/u/123456") == (
+        "cannot log in with ***, asked https://example.org/***"
+    )
     assert Masker(found)("b-123456 berlin europe") == "*** berlin europe"
     assert Masker(())("cw_abcdef0123456789abcdef") == "cw_abcdef…"
 
@@ -152,12 +156,13 @@ def test_the_workers_own_secrets_are_known_but_words_are_not() -> None:
         "DATABASE_URL": "postgres://app:hunter22@db/app",
         "REDIS_URL": "redis://:redis-pw@r",
         "SECRET_KEY": "django-k",
+        "CACHE_URL": "redis://:p%2Fq%40r@r",
         "DEV_URL": "postgres://chronoweb:chronoweb@db",
         "DEBUG_TOKEN": "true",
         "HOME": "/root",
     }
     found = secrets_of_process(environment)
-    assert found == {"hunter22", "redis-pw", "django-k", "true"}
+    assert found == {"hunter22", "redis-pw", "django-k", "true", "p%2Fq%40r", "p/q@r"}
     assert Masker(found)("true chronoweb hunter22") == "true chronoweb ***"
 
 

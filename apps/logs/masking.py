@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from apps.logs.disguises import pattern_of
 from chronoweb.runtime.logs import without_secrets
@@ -49,31 +49,34 @@ def secrets_of_task(
     for member in ("environment", "headers"):
         # A mapping there refers to a secret by its name, which is none itself.
         plain = {name: value for name, value in (handler.get(member) or {}).items() if not isinstance(value, Mapping)}
-        found |= set(_walk(plain, secret=False))
+        found |= set(_walk(plain, secret=False)) | _passwords(plain.values())
     if parameters_json and _NAME.search(parameters_json.decode("utf-8", "replace")):
         found |= set(_walk(json.loads(parameters_json), secret=False))
     url = handler.get("url")
     if isinstance(url, str):
-        found |= {
-            value
-            for name, _, value in (part.partition("=") for part in urlsplit(url).query.split("&"))
-            if looks_secret(name)
-        }
+        fields = (part.partition("=") for part in urlsplit(url).query.split("&"))
+        found |= {form for name, _, text in fields if looks_secret(name) for form in (text, unquote_plus(text))}
     return frozenset(found)
 
 
 def secrets_of_process(environment: Mapping[str, str]) -> frozenset[str]:
     """The secret values among a process's variables, passwords inside addresses included."""
     found = set(_walk(dict(environment), secret=False))
-    for value in environment.values():
-        if "://" in value and "@" in value:
+    return frozenset(found | _passwords(environment.values()))
+
+
+def _passwords(values: Iterable[Any]) -> set[str]:
+    """Those inside addresses, as they stand there and as they are."""
+    found = set()
+    for value in values:
+        if isinstance(value, str) and "://" in value and "@" in value:
             try:
                 parts = urlsplit(value)
             except ValueError:
                 continue
             if parts.password and parts.password != parts.username:  # that one hides nothing, and may be any word
-                found.add(parts.password)
-    return frozenset(found)
+                found |= {parts.password, unquote(parts.password)}
+    return found
 
 
 def _walk(value: Any, *, secret: bool) -> Iterable[str]:
