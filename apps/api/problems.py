@@ -14,6 +14,7 @@ from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from apps.definitions.confidential import repeatable
 from apps.definitions.services import VersionMismatch
 from apps.tenants.onlookers import NoPlace
 from apps.tenants.regions import WrongRegion
@@ -170,7 +171,7 @@ def _error(error: InvalidInput) -> dict[str, Any]:
         if error.pointer.startswith(prefix):
             shown = {"pointer": "", member: error.pointer.removeprefix(prefix), "detail": error.problem}
     if error.value is not None:
-        shown["value"] = _cut(error.value)
+        shown["value"] = _cut(repeatable(error.pointer, error.value))
     if error.legal is not None:
         shown["legal"] = error.legal if isinstance(error.legal, str) else [str(value) for value in error.legal]
     return shown

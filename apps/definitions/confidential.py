@@ -1,7 +1,8 @@
 """What a viewer is not shown of definitions: values of headers, environments and keys in URLs, which often are
-credentials.
+credentials. Nor does a refusal repeat them: it goes into the log of whatever program has sent them.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ from apps.tenants.models import Role
 
 MASK = "••••••"
 _CONFIDENTIAL = ("headers", "environment")
+_HARMLESS = ("key", "idempotency_key", "header:Idempotency-Key")
+"""Names that look like those of credentials."""
+_USER = re.compile(r"(://)[^/?#\s]*@")
 
 
 def masked_handler(handler: Mapping[str, Any], *, role: Role) -> dict[str, Any]:
@@ -20,6 +24,22 @@ def masked_handler(handler: Mapping[str, Any], *, role: Role) -> dict[str, Any]:
     if isinstance(handler.get("url"), str):
         masked["url"] = _masked_url(handler["url"])
     return {**handler, **masked}
+
+
+def repeatable(pointer: str, value: Any) -> Any:
+    """A refused value as the refusal may repeat it. pointer: where it stood."""
+    names = pointer.split("/")
+    if any(name in _CONFIDENTIAL or _is_credential(name) for name in names):
+        return MASK
+    if isinstance(value, Mapping):
+        return {name: repeatable(str(name), inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [repeatable("", inner) for inner in value]
+    return _masked_url(_USER.sub(rf"\1{MASK}@", value)) if isinstance(value, str) and "://" in value else value
+
+
+def _is_credential(name: str) -> bool:
+    return name not in _HARMLESS and looks_secret(name)
 
 
 def _masked_url(url: str) -> str:

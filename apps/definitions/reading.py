@@ -7,21 +7,32 @@ from typing import Any, TypeVar
 
 from apps.definitions import json_values
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+from chronoweb.runtime.spelling import meant
 
 Parsed = TypeVar("Parsed", dict[str, Any], list[str])
 
 NAME_CHARACTERS = 200
 TAGS = 32
 TAG_CHARACTERS = 63
+FORMS = {
+    "name": f"1 to {NAME_CHARACTERS} printable characters",
+    "schedule": '{"type": "cron", "expression": "0 2 * * *", "timezone": "Europe/Paris"}, or {"type": "manual"}',
+    "handler": '{"type": "command", "argv": ["backup", "--all"]}, or of type webhook, python, container',
+    "nodes": '[{"id": "load", "handler": {"type": …}}, {"id": "report", "depends_on": ["load"], "handler": …}]',
+}
+"""What fields that must be there look like."""
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """In a name they only deceive: controls, ends of lines, and what turns the writing around."""
+
+
+_NO_HINTS: Mapping[str, str] = {}
 
 
 class DocumentReader:
     """One object's fields. A method returns None where the field is wrong; `errors` keeps what is wrong with each.
 
     Absent and null are the same, and take the default. what: the object in words, such as "a task". sound: the values
-    have been through json_values already.
+    have been through json_values already. hints: what to say of fields that are none, beyond similar names.
     """
 
     def __init__(
@@ -33,6 +44,7 @@ class DocumentReader:
         required: Sequence[str] = (),
         defaults: Mapping[str, Any],
         sound: bool = False,
+        hints: Mapping[str, str] = _NO_HINTS,
     ) -> None:
         self._data = {name: value for name, value in data.items() if value is not None}
         self._defaults = defaults
@@ -40,12 +52,12 @@ class DocumentReader:
         self._unsound = {error.pointer.split("/")[1] for error in self.errors if error.pointer}
         for name in data:
             if name not in fields:
-                legal = ", ".join(fields)
+                problem = f"is not a field of {what}{hints.get(name) or meant(name, fields)}"
                 at = f"/{json_values.escape(str(name))}"
-                self.errors.append(InvalidInput(at, data[name], f"is not a field of {what}", legal))
+                self.errors.append(InvalidInput(at, data[name], problem, ", ".join(fields)))
         for name in required:
             if name not in self._data:
-                self.errors.append(InvalidInput(f"/{name}", None, "is required", "a value"))
+                self.errors.append(InvalidInput(f"/{name}", None, "is required", FORMS.get(name, "a value")))
 
     def get(self, name: str) -> Any:
         """The value; None where it has been found wrong already."""

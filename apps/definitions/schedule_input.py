@@ -8,6 +8,7 @@ from typing import Any
 from apps.definitions.cron_syntax import FIELDS, parse_cron
 from apps.definitions.zones import instant_of, zone
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+from chronoweb.runtime.spelling import meant
 
 # Instants that a schedule may name. Execution ids carry milliseconds since 1970, and arithmetic needs some air above.
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -15,6 +16,12 @@ LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 _MOMENT = "a date-time such as 2026-03-01T09:00:00Z or 2026-03-01T09:00:00+01:00, from 1970 to 8999"
+_FORMS = {
+    "expression": f'"0 2 * * *": {FIELDS}',
+    "every_seconds": "a whole number of seconds, such as 300",
+    "run_at": _MOMENT,
+}
+"""What the field that a type needs looks like."""
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -35,7 +42,7 @@ class Reader:
     def refuse_unknown(self, known: set[str]) -> None:
         for name in self._data:
             if name not in known:
-                self.refuse(str(name)[:80], "is not a field of a schedule", sorted(known))
+                self.refuse(str(name)[:80], f"is not a field of a schedule{meant(name, known)}", sorted(known))
 
     def refuse_foreign(self, kind: str, owners: Mapping[str, Sequence[str]]) -> None:
         """A value that another type would use is a misunderstanding; it is not dropped in silence."""
@@ -45,7 +52,7 @@ class Reader:
 
     def require(self, name: str | None, kind: str) -> None:
         if name and self._data.get(name) is None:
-            self.refuse(name, f"is required for type {kind}", "a value")
+            self.refuse(name, f"is required for type {kind}", _FORMS[name])
 
     def choice(
         self,
@@ -62,7 +69,9 @@ class Reader:
             value = (spellings or {}).get(value, value)
             if value in legal:
                 return value
-        self.refuse(name, "is required" if value is None else f"is not one of {', '.join(legal)}", legal)
+        self.refuse(
+            name, "is required" if value is None else f"is not one of {', '.join(legal)}{meant(value, legal)}", legal
+        )
         return None
 
     def zone_name(self) -> str | None:

@@ -20,6 +20,7 @@ from apps.executions.secret_references import check_places, check_reference, nor
 from chronoweb.runtime.config import Config
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 from chronoweb.runtime.outbound import Resolve, check_url, system_resolve
+from chronoweb.runtime.spelling import meant
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
@@ -34,6 +35,13 @@ RESERVED_HEADERS = frozenset(
 )
 HEADERS_AT_MOST = 50
 VALUE_BYTES = 8 * 1024
+_FORMS = {
+    "name": 'the name of a registered handler, such as "demo.noop"',
+    "url": "an http or https URL of a public host",
+    "argv": '["program", "argument", …]; a shell is never used',
+    "image": "an image reference such as registry.example.com/team/tool:1.2",
+}
+"""What fields that must be there look like."""
 LONGEST_WAIT_SECONDS = 86_400
 
 
@@ -54,16 +62,18 @@ def validate_handler(
         raise InvalidInputs([InvalidInput("", data, "must be an object with a type", tuple(TYPES))])
     kind = data.get("type")
     if not isinstance(kind, str) or kind not in TYPES:
-        problem = "is missing" if "type" not in data else "unknown handler type"
+        problem = "is missing" if "type" not in data else f"unknown handler type{meant(kind, TYPES)}"
         raise InvalidInputs([InvalidInput("/type", kind, problem, tuple(TYPES))])
     required, defaults, checks = TYPES[kind]
     legal = ("type", *required, *defaults)
     found = [
-        InvalidInput(f"/{escape(str(name))}", value, f"unknown field of a {kind} handler", ", ".join(legal))
+        InvalidInput(
+            f"/{escape(str(name))}", value, f"unknown field of a {kind} handler{meant(name, legal)}", ", ".join(legal)
+        )
         for name, value in data.items()
         if name not in legal
     ]
-    found += [InvalidInput(f"/{name}", None, "is missing", "a value") for name in required if name not in data]
+    found += [InvalidInput(f"/{name}", None, "is missing", _FORMS[name]) for name in required if name not in data]
     given = {**defaults, **{name: data[name] for name in legal if name in data}}
     if kind == "webhook" and "url" in data:
         given["url"] = tidy_url(data["url"])

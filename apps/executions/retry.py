@@ -7,6 +7,7 @@ from typing import Any
 from apps.executions.failure import FailureClass
 from apps.executions.retry_rules import RetryRule, parse_rules
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
+from chronoweb.runtime.spelling import meant
 
 BACKOFFS = ("fixed", "linear", "exponential", "exponential_jitter")
 LARGEST_DELAY_SECONDS = 3600.0
@@ -36,7 +37,7 @@ class RetryPolicy:
         if not isinstance(data, Mapping):
             raise InvalidInputs([InvalidInput("", data, "must be an object", ", ".join(_names()))])
         errors = [
-            InvalidInput(f"/{name}", value, "unknown field", ", ".join(_names()))
+            InvalidInput(f"/{name}", value, f"unknown field{meant(name, _names())}", ", ".join(_names()))
             for name, value in data.items()
             if name not in _names()
         ]

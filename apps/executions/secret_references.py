@@ -26,6 +26,8 @@ EXAMPLE = 'text such as "Bearer {{secret:NAME}}", or {"secret": "NAME", "prefix"
 PREFIX_CHARACTERS = 256
 _FIELDS = ("secret", "prefix")
 _REFERENCE = re.compile(r"\{\{\s*secret:([^{}]*)\}\}")
+_NEARLY = re.compile(r"\{\{\s*(?!(?-i:secret:))secrets?\b(?!\s*\.\s*result\b)[^{}]*\}\}", re.IGNORECASE)
+"""How other programs write it; what a node of that name gave is none."""
 
 
 class Reference(NamedTuple):
@@ -125,6 +127,10 @@ def check_reference(pointer: str, value: Mapping[str, Any], found: Found) -> Non
 def check_places(handler: Mapping[str, Any], found: Found) -> None:
     """Add references that name no secret, or stand where none may, to `found`."""
     for name, value in handler.items():
+        for below, text in _texts(value, "", is_part=False):
+            if near := _NEARLY.search(text):
+                problem = "is no reference to a secret, and would go out as it is"
+                found.append(InvalidInput(f"/{name}{below}", near[0], problem, "{{secret:NAME}}"))
         for below, secret in mentioned(value):
             pointer = f"/{name}{below}"
             if name in ("argv", "command"):

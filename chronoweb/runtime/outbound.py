@@ -93,7 +93,8 @@ def split_url(url: str) -> SplitResult:
     except ValueError as problem:
         raise OutboundRefused(f"this is no URL: {problem}") from None
     if parts.scheme.lower() not in SCHEMES:
-        raise OutboundRefused(f"the scheme is {parts.scheme or 'missing'!r}; http and https are possible")
+        is_ = f"is {parts.scheme!r}" if parts.scheme else "is missing"
+        raise OutboundRefused(f"the scheme {is_}; a URL begins with https:// or http://")
     if parts.username is not None or parts.password is not None:
         raise OutboundRefused("user and password do not belong into a URL; use a header")
     check_host(parts.hostname or "")

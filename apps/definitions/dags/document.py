@@ -58,6 +58,9 @@ NODE_ORDER = (*_FIRST, *(name for name in NODE_FIELDS if name not in _FIRST))
 MOST_ACTIVE_RUNS = 10_000
 LONGEST_RUN_SECONDS = 90 * 86_400
 _MOST_ERRORS = 100
+_HINTS = dict.fromkeys(
+    ("edges", "dependencies", "depends_on"), '; each node names what it waits for, such as "depends_on": ["load"]'
+)
 
 Tasks = Mapping[str, Mapping[str, Any]]
 """The documents of tasks by the words (names, ids) that nodes use for them."""
@@ -86,10 +89,13 @@ def read_dag(
     Raises InvalidInputs; pointers are those of `data` as it was given ("/tasks/3/depends_on/0").
     """
     given, spelt = _respelt(data)
-    reader = ScheduleReader(given, what="a DAG", fields=FIELDS, required=("name", "nodes"), defaults=DEFAULTS)
+    reader = ScheduleReader(
+        given, what="a DAG", fields=FIELDS, required=("name", "nodes"), defaults=DEFAULTS, hints=_HINTS
+    )
     values = _plain_values(reader, now, before)
     errors = reader.errors
-    nodes, built = _nodes(given.get("nodes"), str(values["name"]), now, find_tasks, resolve, errors)
+    whole = all(error.pointer for error in errors)  # else what is wrong is the document, such as its depth
+    nodes, built = _nodes(reader.get("nodes") if whole else None, str(values["name"]), now, find_tasks, resolve, errors)
     if errors:
         raise InvalidInputs([_spelt(error, spelt) for error in errors[:_MOST_ERRORS]])
     assert built is not None
@@ -155,7 +161,7 @@ def _nodes(
     resolve: Resolve,
     errors: list[InvalidInput],
 ) -> tuple[list[Node], graph.Graph | None]:
-    if data is None or errors:
+    if data is None:
         return [], None
     if not isinstance(data, list):
         errors.append(InvalidInput("/nodes", data, "must be a list of nodes", "a list of objects"))
