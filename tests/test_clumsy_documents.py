@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from apps.api.problems import MOST_ERRORS, handle
+from apps.definitions.dags import files
 from apps.definitions.dags.document import read_dag
 from apps.definitions.validation import read_document
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -113,3 +114,28 @@ def test_what_only_looks_like_a_reference_does_not_go_out_as_it_is(text: str) ->
 def test_a_refusal_repeats_no_credential(handler: dict[str, Any]) -> None:
     """It goes into the log of the program that has sent it."""
     assert SECRET not in str(refused({"handler": handler}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "!!binary aGk=",
+            "!!set {x}",
+            "!!omap [a: 1]",
+            "!!pairs [a: 1]",
+            "!!timestamp 2026-03-01",
+            "!!python/name:os",
+        ),
+        *("!!bool maybe", '!!int ""', '!!float ""', "!!int x", "!mine x"),
+    ],
+)
+def test_yaml_holds_nothing_that_json_does_not(text: str) -> None:
+    """Bytes, sets and moments were taken, and failed where they were to be stored or sent."""
+    with pytest.raises(InvalidInputs):
+        files.read(f"a: {text}")
+
+
+def test_tags_that_say_what_is_there_are_read() -> None:
+    text = 'a: !!str 1\nb: !!int "2"\nc: !!seq [x]\nd: !!map {e: !!bool true, f: !!float 1.5, g: !!null ""}'
+    assert files.read(text) == {"a": "1", "b": 2, "c": ["x"], "d": {"e": True, "f": 1.5, "g": None}}

@@ -97,7 +97,8 @@ def read_config(kind: str, given: Any, *, before: Mapping[str, str] | None) -> t
         if value is None and field.is_secret and before and name in before:
             value = before[name]
         elif value is None and field.is_required:
-            found.append(InvalidInput(f"/config/{name}", None, "is required", "a value"))
+            _, right = field.check(None) or ("", "a value")
+            found.append(InvalidInput(f"/config/{name}", None, "is required", right))
         elif value is not None and (wrong := field.check(value)):
             found.append(InvalidInput(f"/config/{name}", None, *wrong))
         if value is not None:

@@ -22,6 +22,9 @@ MOST_VALUES = 5_000_000
 """Of a document, repeated ones included."""
 
 
+_KINDS = ("null", "bool", "int", "float", "str", "seq")
+
+
 class _Loader(yaml.CSafeLoader):
     """Plain values of JSON, names once in each object."""
 
@@ -50,7 +53,15 @@ for _tag, _pattern, _first in (
     ("merge", r"^<<$", ["<"]),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+# What a tag asks for is JSON's or nothing: !!binary, !!set and !!timestamp make values that no document holds.
+_Loader.yaml_constructors = {
+    **{
+        f"tag:yaml.org,2002:{_kind}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{_kind}"]
+        for _kind in _KINDS
+    },
+    "tag:yaml.org,2002:map": _mapping,
+    None: yaml.SafeLoader.construct_undefined,
+}
 
 
 def read(text: str, *, name: str = "the file") -> Any:
@@ -68,6 +79,8 @@ def read(text: str, *, name: str = "the file") -> Any:
         mark = error.problem_mark or error.context_mark
         where = f", at line {mark.line + 1} column {mark.column + 1}" if mark else ""
         raise _unreadable(f"{name} is not YAML: {error.problem}{where}", "YAML 1.2 with JSON's values") from None
+    except LookupError:  # of PyYAML, for !!bool and !!int of something else
+        raise _unreadable(f"{name} has a value that is not what its tag says", "YAML 1.2 with JSON's values") from None
     except (yaml.YAMLError, ValueError) as error:
         raise _unreadable(f"{name} cannot be read: {error}", "YAML or JSON") from None
     except RecursionError:
