@@ -21,6 +21,16 @@ from tests.runner_tools import Watched, assignment, watched
 NEVER = threading.Event()
 
 
+HOSTILE = {
+    "no-digit": {"Retry-After": "\xb2"},
+    "no-year": {"Retry-After": "1 Jan 99999999999999999999 00:00:00"},
+    "far-away": {"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"},
+    "idna": {"Content-Type": "text/plain; charset=idna"},
+    "punycode": {"Content-Type": "text/plain; charset=punycode"},
+    "no-text": {"Content-Type": "text/plain; charset=zlib"},
+}
+
+
 class Answers(BaseHTTPRequestHandler):
     """Answers as the path says, and remembers what was asked."""
 
@@ -36,6 +46,8 @@ class Answers(BaseHTTPRequestHandler):
         elif kind == "retry-after":
             when = rest if rest.isdigit() else format_datetime(datetime.now(UTC) + timedelta(seconds=100))  # noqa: TID251 - the server's own clock
             self.answer(503, b"later", {"Retry-After": when})
+        elif kind == "hostile":
+            self.answer(503, b"later\xff", HOSTILE[rest])
         elif kind == "redirect":
             self.answer(302, b"", {"Location": rest if "://" in rest else f"/{rest}"})
         elif kind == "kept":
@@ -188,6 +200,15 @@ def test_retry_after(runner: Watched, server: Server, asked: str, low: float, hi
     (result,) = runner.run(webhook(f"{server.url}/retry-after/{asked}"))
     assert result.error is not None
     assert low <= result.error["retry_after_seconds"] <= high
+
+
+@pytest.mark.parametrize("kind", list(HOSTILE))
+def test_headers_made_to_hurt_change_no_outcome(runner: Watched, server: Server, kind: str) -> None:
+    (result,) = runner.run(webhook(f"{server.url}/hostile/{kind}"))
+    assert result.error is not None
+    assert (result.error["type"], result.error["status"]) == ("WebhookStatus", 503)
+    assert result.error["body"].startswith("later")
+    assert result.error.get("retry_after_seconds", 0) <= 1e6
 
 
 def test_connection_errors_may_be_retried(runner: Watched, server: Server) -> None:

@@ -28,6 +28,8 @@ BODY_BYTES = 64 * 1024
 ERROR_BODY_CHARACTERS = 4096
 REDIRECTS = 5
 RETRYABLE = frozenset({408, 425, 429})
+LONGEST_WAIT_SECONDS = 1e6
+"""That an answer may ask for."""
 BODYLESS = frozenset({"GET", "HEAD"})
 
 
@@ -220,23 +222,22 @@ async def _read(response: httpx.Response) -> str:
             break
     try:
         return bytes(data[:BODY_BYTES]).decode(response.charset_encoding or "utf-8", "replace")
-    except LookupError:
+    except (LookupError, ValueError):  # no encoding, or one that knows no replacement, such as idna
         return bytes(data[:BODY_BYTES]).decode("utf-8", "replace")
 
 
 def _retry_after(text: str | None, now: datetime) -> float | None:
     """Seconds that a Retry-After header asks for, as a number or as a date; None without a usable one."""
-    if not text:
-        return None
-    if text.strip().isdigit():
-        return float(min(int(text.strip()[:9]), 10**6))
+    text = (text or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(min(int(text[:9]), LONGEST_WAIT_SECONDS))
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - now).total_seconds())
+    return min(max(0.0, (when - now).total_seconds()), LONGEST_WAIT_SECONDS)
 
 
 def _failure(error: dict[str, Any]) -> Report:
