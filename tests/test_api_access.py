@@ -189,6 +189,20 @@ def test_forged_tokens_are_refused(settings: Settings, forgery: str) -> None:
     problem(as_token(forged, tenant).get("/tasks"), 401)
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("token", '{"username": "a", "pasword": "sekret-77"}'),
+        ("token", '{"username": "a", "password": "sekret-77\\u0000"}'),
+        ("token", '["sekret-77"]'),
+        ("refresh", '{"refesh": "sekret-77"}'),
+        ("revoke", '{"acces": "sekret-77"}'),
+    ],
+)
+def test_a_refused_sign_in_repeats_nothing_of_it(path: str, body: str) -> None:
+    assert "sekret" not in str(problem(bare("post", f"/auth/{path}", body), 422))
+
+
 # ---- tries --------------------------------------------------------------------------------------------------------
 
 

@@ -7,8 +7,9 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.api.base import PublicView, body_object
+from apps.api.base import PublicView
 from apps.api.openapi.declare import documented
+from apps.api.secrets import given_privately
 from apps.tenants import people, tokens
 from apps.tenants.limits import count_attempt
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -29,7 +30,7 @@ class ObtainToken(TokenView):
 
     @documented("Obtain tokens", takes="Credentials", gives="Tokens", headers=("Cache-Control",), fails=(401, 429))
     def post(self, request: Request) -> Response:
-        body = body_object(request, fields=("username", "password", "tenant"))
+        body = given_privately(request, ("username", "password", "tenant"))
         username, password = _text(body, "username"), _text(body, "password")
         slug = _text(body, "tenant") if body.get("tenant") is not None else None
         count_attempt(address=request.META.get("REMOTE_ADDR", ""), username=username)
@@ -45,7 +46,7 @@ class ObtainToken(TokenView):
 class RefreshToken(TokenView):
     @documented("Refresh tokens", takes="RefreshInput", gives="Tokens", headers=("Cache-Control",), fails=(401, 429))
     def post(self, request: Request) -> Response:
-        text = _text(body_object(request, fields=("refresh",)), "refresh")
+        text = _text(given_privately(request, ("refresh",)), "refresh")
         count_attempt(address=request.META.get("REMOTE_ADDR", ""), username=f"refresh:{text[-32:]}")
         try:
             return _answer(tokens.refresh(text, now=SYSTEM_CLOCK.now()))
@@ -58,7 +59,7 @@ class RevokeToken(PublicView):
 
     @documented("Sign out", takes="RevokeInput", gives={204: None})
     def post(self, request: Request) -> Response:
-        text = _text(body_object(request, fields=("token",)), "token")
+        text = _text(given_privately(request, ("token",)), "token")
         tokens.revoke(text, now=SYSTEM_CLOCK.now())
         return Response(status=204)
 
