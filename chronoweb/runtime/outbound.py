@@ -94,7 +94,7 @@ def split_url(url: str) -> SplitResult:
         raise OutboundRefused(f"this is no URL: {problem}") from None
     if parts.scheme.lower() not in SCHEMES:
         is_ = f"is {parts.scheme!r}" if parts.scheme else "is missing"
-        raise OutboundRefused(f"the scheme {is_}; a URL begins with https:// or http://")
+        raise OutboundRefused(f"the scheme {is_}; http and https are possible, as in https://example.com")
     if parts.username is not None or parts.password is not None:
         raise OutboundRefused("user and password do not belong into a URL; use a header")
     check_host(parts.hostname or "")
