@@ -78,11 +78,13 @@ def test_instants_stay_as_they_are(principal: Principal, schedule: dict[str, obj
 
 
 def test_a_paused_task_and_one_that_cannot_be_read_stop_nobody(principal: Principal) -> None:
-    broken, paused, fine = (make_task(principal, schedule=NINE_IN_VANCOUVER) for _ in range(3))
+    broken, odd, paused, fine = (make_task(principal, schedule=NINE_IN_VANCOUVER) for _ in range(4))
     planned_by_old_rules(fine)
     Task.objects.filter(id=broken.id).update(tzdata="2025b", schedule={**broken.schedule, "timezone": "Mars/Base"})
     Task.objects.filter(id=paused.id).update(tzdata="2025b", paused_at=now())
-    assert zone_upgrade.follow(now=now(), actor="preloader") == 3
+    occurrence(odd, planned_by_old_rules(odd))
+    Task.objects.filter(id=odd.id).update(retry_policy=["nothing that is a policy"])
+    assert zone_upgrade.follow(now=now(), actor="preloader") == 4
     assert set(Task.objects.values_list("tzdata", flat=True)) == {TZDATA_VERSION}
 
 

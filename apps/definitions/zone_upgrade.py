@@ -5,14 +5,19 @@ next_fire_at were computed by the rules that were installed then.
 """
 
 import logging
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
+
+from django.db import transaction
 
 from apps.definitions.edits import follow as follow_the_task
 from apps.definitions.edits import refire_at
 from apps.definitions.models import Dag, Task
 from apps.definitions.occurrences import Schedule
 from apps.definitions.zones import TZDATA_VERSION
+from chronoweb.runtime.away import is_away
 from chronoweb.runtime.errors import InvalidInput, InvalidInputs
 
 logger = logging.getLogger(__name__)
@@ -29,8 +34,8 @@ def follow(*, now: datetime, actor: str) -> int:
     run under the old rules is not undone. Of DAGs nothing is under way but what runs: a run is made when it is due.
     """
     tasks, dags = _planned_by_others(Task), _planned_by_others(Dag)
-    moved_tasks = sum(_plan_task(task, now, actor) for task in tasks)
-    moved_dags = sum(_plan_dag(dag, now) for dag in dags)
+    moved_tasks = sum(_guarded(task, partial(_plan_task, task, now, actor)) for task in tasks)
+    moved_dags = sum(_guarded(dag, partial(_plan_dag, dag, now)) for dag in dags)
     Task.objects.bulk_update(tasks, ["tzdata", "next_fire_at"])
     Dag.objects.bulk_update(dags, ["tzdata", "next_fire_at", "waiting_since"])
     if moved_tasks or moved_dags:
@@ -44,6 +49,18 @@ def follow(*, now: datetime, actor: str) -> int:
 def _planned_by_others(model: type[Planned]) -> list[Planned]:
     rows = model._default_manager.filter(deleted_at=None).exclude(tzdata=TZDATA_VERSION).order_by("id")
     return list(rows.select_for_update(skip_locked=True)[:BATCH])
+
+
+def _guarded(planned: Task | Dag, plan: Callable[[], bool]) -> bool:
+    """One that cannot be planned stops nobody else: whoever makes its occurrences sets it aside and says so."""
+    try:
+        with transaction.atomic():
+            return plan()
+    except Exception as error:
+        if is_away(error):
+            raise
+        logger.exception("it was not planned anew", extra={"action": "preloader.zones", "planned": str(planned.id)})
+        return False
 
 
 def _plan_task(task: Task, now: datetime, actor: str) -> bool:
