@@ -4,12 +4,14 @@ import asyncio
 import gzip
 import json
 import os
+import resource
 import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.core.files.base import ContentFile
@@ -268,6 +270,27 @@ def test_days_that_are_too_old_are_dropped_whole(services: ServiceAddresses, own
         shipper.close()
         assert partitions.existing(connection) == [today - 30, today]
     assert sorted(path.name for path in kept_in.iterdir()) == [day_suffix(today - 30), day_suffix(today)]
+
+
+def test_retention_locks_past_a_pooler(services: ServiceAddresses, own_ledger: Ledger, kept_in: Path) -> None:
+    """A session that is lent by the transaction would keep the lock when somebody else has it."""
+    addresses = Addresses(own_ledger.url, "postgres://127.0.0.1:1/nobody", services.redis_url, "")
+    shipper = LogShipper(quick_config("unused:"), addresses)
+    with pytest.raises(psycopg.OperationalError):
+        shipper.run_once()
+    shipper.close()
+
+
+def test_a_full_disk_is_left_as_it_was(kept_in: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, before[1]))
+    try:
+        with pytest.raises(OSError):  # noqa: PT011 - of a limit it has another number than of a disk
+            objects.save(20_000, [bytes(16 << 20)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path for path in kept_in.rglob("*") if path.is_file()] == []
+    assert objects.save(20_000, [b"x"])
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ class LogShipper:
             self._connection = postgres.connect(NAME, url=self.addresses.database_url)
         if self._source is None:
             self._source = make_source(self.addresses, self.config)
-        self._forget_old(self._connection)
+        self._forget_old()
         loads = self._source.take()
         LAG.set(self._source.lag_seconds())
         if not loads:
@@ -116,27 +116,31 @@ class LogShipper:
             # Another shipper noted them first, or the ledger knows no such attempt; `_kept` tells the two apart.
             logger.info("chunks refused", extra={"action": "logshipper.refused", "chunks": len(chunks) - len(kept)})
 
-    def _forget_old(self, connection: psycopg.Connection) -> None:
-        """Drop whole days, index first: an object without a row harms nobody, and goes with its day."""
+    def _forget_old(self) -> None:
+        """Drop whole days, index first: an object without a row harms nobody, and goes with its day.
+
+        The lock lives in a session of its own, past any pooler: where sessions are lent by the transaction it would be
+        taken in one and given back in another, and nobody would ever get it again.
+        """
         now = self.clock.monotonic()
         if now - self._cleaned_at < _RETENTION_SECONDS:
             return
         self._cleaned_at = now
-        row = connection.execute(
-            "SELECT floor(extract(epoch FROM now()) / 86400)::int, pg_try_advisory_lock(%s, %s)",
-            (locks.ROLE, locks.role_object("log retention")),
-        ).fetchone()
-        assert row is not None
-        if not row[1]:
-            return  # another shipper sees to it
-        try:
-            first = row[0] - self.config.log_days
-            dropped = partitions.drop_before(connection, first)
-            usage.drop_logs(connection, first)
-            self._days.difference_update(dropped)
-            count = objects.delete_days_before(first)
-        finally:
-            connection.execute("SELECT pg_advisory_unlock(%s, %s)", (locks.ROLE, locks.role_object("log retention")))
+        url = self.addresses.database_direct_url
+        with postgres.connect("logshipper-retention", url=url, direct=True, hot=False) as keeper:
+            row = keeper.execute(
+                "SELECT floor(extract(epoch FROM now()) / 86400)::int, pg_try_advisory_lock(%s, %s)",
+                (locks.ROLE, locks.role_object("log retention")),
+            ).fetchone()
+            assert row is not None
+            if row[1]:  # or another shipper sees to it
+                self._drop_before(keeper, row[0] - self.config.log_days)
+
+    def _drop_before(self, keeper: psycopg.Connection, first: int) -> None:
+        dropped = partitions.drop_before(keeper, first)
+        usage.drop_logs(keeper, first)
+        self._days.difference_update(dropped)
+        count = objects.delete_days_before(first)
         if dropped or count:
             logger.info(
                 "old logs deleted", extra={"action": "logshipper.forgot", "days": len(dropped), "objects": count}

@@ -51,7 +51,12 @@ class DurableFiles(FileSystemStorage):
                 folder.chmod(stat.S_IMODE(found.st_mode) & 0o700)
 
     def _save(self, name: str, content: ContentFile) -> str:
-        saved: str = super()._save(name, content)  # type: ignore[misc] # the stubs do not know it
+        try:
+            saved: str = super()._save(name, content)  # type: ignore[misc] # the stubs do not know it
+        except OSError:
+            # The disk is full: each try would leave a part, under another name, that takes what room there comes.
+            Path(self.path(name)).unlink(missing_ok=True)
+            raise
         for path in (Path(self.path(saved)), Path(self.path(saved)).parent):
             descriptor = os.open(path, os.O_RDONLY)
             try:
