@@ -132,11 +132,38 @@ def test_the_ledger_is_never_counted_and_one_day_is_read_for_an_id(root: Client,
         assert str(row.id) in root.get(url(Execution, "changelist")).content.decode()
         root.get(url(Execution, "changelist"), {"status__exact": "9", "due": "week"})
         root.get(url(Execution, "changelist"), {"q": str(row.id)})
+        root.get(url(Execution, "changelist"), {"_facets": "True"})
         root.get(url(Execution, "change", row.id))
     ledger = [q["sql"] for q in queries if '"executions"' in q["sql"]]
     assert ledger
     assert not [sql for sql in ledger if "COUNT(" in sql.upper()]
     assert all('"executions"."scheduled_at"' in sql.split("WHERE", 1)[1] for sql in ledger)
+
+
+def test_no_list_counts_for_its_filters(root: Client, rows: Ledger) -> None:
+    """`_facets` would count a whole table, once for each choice of each filter."""
+    with CaptureQueriesContext(connection) as queries:
+        for model in (AuditEntry, Tenant, User):
+            assert root.get(url(model, "changelist"), {"_facets": "True"}).status_code == 200
+    assert not [q["sql"] for q in queries if " FILTER (" in q["sql"]]
+    assert {admin.site._registry[model].show_facets for model in OURS} == {admin.ShowFacets.NEVER}
+
+
+@pytest.mark.parametrize(
+    "asked", ["o=99.x.-7", "o=-2.1", "q=%F0%9F%92%A9'\"", "p=-1", "p=x", "p=9999999999", "all=1", "no=1"]
+)
+def test_what_an_address_asks_is_never_an_error(root: Client, rows: Ledger, asked: str) -> None:
+    """A list shows what can be made of it; what cannot is left out."""
+    for model in (Execution, AuditEntry, Task, User):
+        assert root.get(f"{url(model, 'changelist')}?{asked}", follow=True).status_code == 200, model
+
+
+def test_history_is_what_the_audit_log_has(root: Client, rows: Ledger) -> None:
+    task = Task.objects.filter(tenant=rows.tenant).latest("id")
+    press(root, Task, "pause", task.pk)
+    html = root.get(url(Task, "history", task.pk), follow=True).content.decode()
+    assert "task.pause" in html
+    assert "task.resume" not in html
 
 
 def test_an_unknown_or_impossible_id_is_no_error(root: Client, rows: Ledger) -> None:

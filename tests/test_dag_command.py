@@ -66,9 +66,7 @@ def test_faults_are_lines_with_file_pointer_value_and_legal_values(tenant: Tenan
             caught.value
         )
     file = written(tmp_path, dag(node("load"), node("clean", "laod")))
-    with pytest.raises(
-        CommandError, match=r'/nodes/1/depends_on/0: is no node of this DAG: "laod"; legal: perhaps load'
-    ):
+    with pytest.raises(CommandError, match=r'/nodes/1/depends_on/0: is no node of this DAG: "laod"; perhaps load'):
         run(tenant, "dag", "apply", file)
     with pytest.raises(CommandError, match="cannot be read"):
         run(tenant, "dag", "apply", str(tmp_path / "nothing.yaml"))

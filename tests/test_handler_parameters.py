@@ -136,4 +136,7 @@ def test_the_playground_is_read_without_being_run(api: Api, tmp_path: Path, monk
     }
     read = {one.name: str(one.signature) for one in known.listed() if one.file}
     assert read["greetings.hi"] == "(_context, /, name: str, times=1)"
+    assert known.bare() == []
+    (tmp_path / "forgotten.py").write_text("def greet(name): ...\n")
+    assert known.bare() == ["playground/forgotten.py"], "its author learns why the form does not offer it"
     assert not {"chaos.effect", "bench.record"} & {one.name for one in known.listed()}

@@ -3,10 +3,13 @@
 import json
 from typing import Any
 
+_TURNS = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
+"""What turns the direction of the text behind it. In JSON its escape means the same; lines behind it stay legible."""
+
 
 def readable(value: Any) -> str:
     """JSON for people: indented, keys as they are, other scripts unescaped."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(value, indent=2, ensure_ascii=False).translate(_TURNS)
 
 
 _SAID_ELSEWHERE = ("type", "message", "traceback", "class", "permanent")

@@ -10,7 +10,7 @@ _SHOWN = 120
 
 
 def lines(error: InvalidInput | InvalidInputs, *, source: str) -> list[str]:
-    """`FILE /nodes/2/depends_on/0: is no node of this DAG: "clasify"; legal: perhaps classify`."""
+    """`FILE /nodes/2/depends_on/0: is no node of this DAG: "clasify"; perhaps classify; known: …`."""
     errors = [error] if isinstance(error, InvalidInput) else error.errors
     return [_line(each, source) for each in errors]
 
@@ -21,12 +21,14 @@ def _line(error: InvalidInput, source: str) -> str:
     if error.value is not None:
         text += f": {_short(error.value)}"
     if error.legal is not None:
-        text += f"; legal: {_legal(error.legal)}"
+        text += f"; {meant(error.legal)}"
     return text
 
 
-def _legal(legal: Sequence[Any] | str) -> str:
-    return legal if isinstance(legal, str) else ", ".join(map(str, legal))
+def meant(legal: Sequence[Any] | str) -> str:
+    """`legal: a, b`; what begins with a guess at what was meant says so by itself."""
+    text = legal if isinstance(legal, str) else ", ".join(map(str, legal))
+    return text if text.startswith("perhaps ") else f"legal: {text}"
 
 
 def _short(value: Any) -> str:

@@ -14,7 +14,7 @@ from apps.executions.models import DagRun, Execution, Worker
 from apps.executions.states import ExecutionClass
 from apps.tenants.admin_acts import each
 from apps.tenants.admin_lists import TenantFilter, WhenFilter, console_link
-from apps.tenants.admin_marks import NOTHING, moment, one_line, page_link, short_id, state_mark
+from apps.tenants.admin_marks import NOTHING, as_json, moment, one_line, page_link, short_id, state_mark
 from apps.tenants.read_only_admin import DailyAdmin
 
 _TIMES = (
@@ -71,12 +71,12 @@ class ExecutionAdmin(DailyAdmin):
     nothing = "No execution is due in this time: choose another day above, or another stretch among the filters."
     fieldsets = (
         (None, {"fields": ("task", "state", "held", "tenant", "run", "worker", "attempts_of", "progress", "console")}),
-        ("What happened", {"fields": ("error", "attempts", "events", "result")}),
+        ("What happened", {"fields": ("failed_with", "attempts", "events", "returned")}),
         ("Times, in UTC", {"fields": _TIMES}),
         ("As it was promised", {"fields": _PROMISED}),
         ("In the ledger", {"fields": _LEDGER}),
     )
-    readonly_fields = ("console", "attempts", "events", "progress", "run", "task_class")
+    readonly_fields = ("console", "failed_with", "attempts", "events", "returned", "progress", "run", "task_class")
 
     def has_acts_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("executions.change_execution")
@@ -149,6 +149,14 @@ class ExecutionAdmin(DailyAdmin):
     @admin.display(description="attempts that ended")
     def attempts(self, execution: Execution) -> str:
         return admin_holds.attempts(execution)
+
+    @admin.display(description="error")
+    def failed_with(self, execution: Execution) -> str:
+        return as_json(execution.error)
+
+    @admin.display(description="result")
+    def returned(self, execution: Execution) -> str:
+        return as_json(execution.result)
 
     @admin.display(description="events")
     def events(self, execution: Execution) -> str:

@@ -98,7 +98,7 @@ def demo_tasks(*, url: str, now: datetime) -> list[dict[str, Any]]:
             "catchup_seconds": 0,
             "handler": {"type": "webhook", "url": url + SELF_PATH, "method": "GET"},
             "timeout_seconds": 10,
-            "retry_policy": {"max_attempts": 3, "backoff": "fixed", "base_delay_seconds": 2},
+            "retry_policy": {"max_attempts": 6, "backoff": "fixed", "base_delay_seconds": 5},  # the web may be up last
         },
         {
             "name": "moody-upstream",

@@ -58,7 +58,7 @@ class TenantAdmin(Audited, StrictAdmin):
     def console(self, tenant: Tenant) -> str:
         if tenant._state.adding:
             return NOTHING
-        shown = (("overview", "overview"), ("settings_limits", "limits and use"), ("audit", "audit log"))
+        shown = (("overview", "overview"), ("settings_limits", "limits"), ("audit", "audit"))
         links = [console_link(route, words, slug=tenant.slug) for route, words in shown]
         return format_html("{} · {} · {}", *links)
 

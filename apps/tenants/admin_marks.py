@@ -1,5 +1,6 @@
 """How the admin writes what the console writes, too: states with their icon, ids short, durations of time, tables."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html, format_html_join
+from unfold.utils import prettify_json
 
 _SHOWN_OF_AN_ID = 8
 NOTHING = "–"
@@ -33,6 +35,11 @@ def short_id(identity: object) -> str:
 def one_line(text: str) -> str:
     """Cut off by the browser where it is long; the whole on hover. Its direction stays its own."""
     return format_html('<bdi class="name" title="{}">{}</bdi>', text, text) if text else NOTHING
+
+
+def as_json(value: Any) -> str:
+    """As the theme writes JSON; `–` where there is none yet, which the theme calls null."""
+    return NOTHING if value is None else prettify_json(value, None) or json.dumps(value, indent=2)
 
 
 def moment(instant: datetime | None) -> str:

@@ -3,16 +3,24 @@
 from typing import Any, ClassVar, NoReturn
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import SuspiciousOperation, ValidationError
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import urlencode
 from unfold.admin import ModelAdmin
 
 from apps.tenants.admin_lists import InfinitePaginator, WhenFilter
+from apps.tenants.admin_marks import NOTHING
 from chronoweb.runtime.clock import SYSTEM_CLOCK
 
 
 class StrictPages(admin.ModelAdmin):
     """What is not there is a 404. Django itself redirects, and asks the database for ids that it cannot have."""
+
+    empty_value_display = NOTHING
+    show_facets = admin.ShowFacets.NEVER
+    """Else `?_facets` in an address counts the whole table, once for each choice of each filter."""
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
         if "\0" in object_id:
@@ -21,6 +29,13 @@ class StrictPages(admin.ModelAdmin):
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: Any) -> NoReturn:
         raise Http404(f"no {opts.verbose_name} of this id")
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """What was done to it stands in the audit log, whoever did it and from where; Django's own log has nothing."""
+        if not request.user.has_perm("tenants.view_auditentry"):
+            return super().history_view(request, object_id, extra_context)
+        query = urlencode({"q": unquote(object_id)})
+        return HttpResponseRedirect(f"{reverse('admin:tenants_auditentry_changelist')}?{query}")
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         given = [*request.GET.values(), *request.POST.getlist("_selected_action")]

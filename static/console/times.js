@@ -18,6 +18,8 @@ export function duration(ms) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
+// Its larger unit alone, where there is little room.
+const brief = (ms) => duration(ms).replace(/^(\d+ (?:min|h|d)) .*/, "$1");
 const countdown = (ms) => (ms < 60000 ? `${Math.max(0, Math.round(ms / 1000))} s` : duration(ms));
 
 function inZone(instant, timeZone) {
@@ -65,6 +67,11 @@ export function localise(root) {
     else element.setAttribute("aria-label", words);
   }
   for (const element of root.querySelectorAll("[data-zone-name]")) element.textContent = label();
+  for (const element of root.querySelectorAll("[data-other-zone]")) element.hidden = element.dataset.otherZone === label();
+  for (const list of root.querySelectorAll("[data-times]")) {
+    const first = list.querySelector("time[data-zone]");
+    list.classList.toggle("one-zone", first !== null && zoneOf(first) === first.dataset.zone);
+  }
   tick(root);
 }
 
@@ -72,7 +79,7 @@ export function localise(root) {
 export function tick(root) {
   for (const element of root.querySelectorAll("[data-since]")) {
     const { line, since } = element.dataset;
-    element.textContent = (line ? `${line} · ` : "") + duration(now() - Date.parse(since));
+    element.textContent = (line ? `${line} · ` : "") + (element.localName === "text" ? brief : duration)(now() - Date.parse(since));
   }
   for (const element of root.querySelectorAll("[data-until]")) {
     const ms = Date.parse(element.dataset.until) - now();

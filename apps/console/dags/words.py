@@ -8,7 +8,15 @@ from apps.executions.models import Execution
 from apps.executions.states import Status
 
 WIDEST = 19
-"""Characters that a box has room for."""
+"""Characters of usual width that a box has room for."""
+_WIDTHS = {
+    **dict.fromkeys(" .,:;'|!Iijl", 0.5),
+    **dict.fromkeys("-/()[]ftr", 0.75),
+    **dict.fromkeys("bdghnopqu", 1.1),
+    **dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ&", 1.25),
+    **dict.fromkeys("mwMW@%", 1.6),
+}
+"""Of the console's font; all others count once."""
 
 
 def of_node(state: int, execution: Execution | None) -> str:
@@ -26,9 +34,9 @@ def label(word: str) -> str:
 
 def fitted(text: str, widest: int = WIDEST) -> str:
     """The text as far as a box has room; characters beyond Latin, Greek and Cyrillic count twice."""
-    room = widest
+    room = float(widest)
     for at, character in enumerate(text):
-        room -= 1 if character < "\u0600" else 2
+        room -= _WIDTHS.get(character, 1.0) if character < "\u0600" else 2
         if room < 0:
             return text[: max(1, at - 1)].rstrip() + "…"
     return text

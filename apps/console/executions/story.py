@@ -37,7 +37,12 @@ def of(execution: Execution, attempts: Sequence[Attempt], events: Sequence[Execu
     """Oldest first."""
     origin = execution.get_origin_display()
     moments = [
-        Moment(execution.created_at, "scheduled", "entered the ledger", f"by {origin}, {execution.idempotency_key}")
+        Moment(
+            execution.created_at,
+            "scheduled",
+            "entered the ledger",
+            f"started by {origin} · key {execution.idempotency_key}",
+        )
     ]
     if execution.dispatched_at:
         sent = f"worker-{execution.worker_id}, token {short_token(execution.token)}" if execution.worker_id else ""

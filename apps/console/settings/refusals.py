@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from apps.console.clicks import is_used, key_of, question_of
 from apps.console.posts import posted_by, refuse_unknown
+from apps.definitions.told import meant
 from apps.tenants.models import Role
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import Conflict, InvalidInput, InvalidInputs, NotAllowed
@@ -60,8 +61,7 @@ def _words(error: InvalidInput) -> str:
     value = "" if error.value in (None, "") else f"“{str(error.value)[:_VALUE_CHARACTERS]}” "
     if error.legal is None:
         return f"{value}{error.problem}"
-    legal = error.legal if isinstance(error.legal, str) else ", ".join(map(str, error.legal))
-    return f"{value}{error.problem}; legal: {legal}"
+    return f"{value}{error.problem}; {meant(error.legal)}"
 
 
 def _conflict(principal: Principal, error: Conflict) -> dict[str, Any]:

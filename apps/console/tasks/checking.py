@@ -9,6 +9,7 @@ from apps.console.tasks.preview import Preview
 from apps.definitions import advice
 from apps.definitions.models import Task
 from apps.definitions.occurrences import Schedule
+from apps.definitions.told import meant
 from apps.definitions.validation import read_document
 from apps.definitions.versions import document_of
 from apps.tenants.principal import Principal
@@ -62,8 +63,7 @@ def told(error: InvalidInput | InvalidInputs) -> list[dict[str, str]]:
 def _words(error: InvalidInput) -> str:
     if error.legal is None:
         return error.problem
-    legal = error.legal if isinstance(error.legal, str) else ", ".join(map(str, error.legal))
-    return f"{error.problem}; legal: {legal}"
+    return f"{error.problem}; {meant(error.legal)}"
 
 
 def _preview(principal: Principal, document: Any, task: Task | None) -> Preview | None:

@@ -42,7 +42,7 @@ class Offer:
 
 def offered() -> dict[str, Any]:
     """For the form's list."""
-    return {"offers": [_offer(one) for one in known.listed()], "broken": broken()}
+    return {"offers": [_offer(one) for one in known.listed()], "broken": broken(), "bare": known.bare()}
 
 
 def broken() -> list[tuple[str, str]]:

@@ -53,6 +53,11 @@ def broken() -> dict[str, str]:
     return playground.read(playground_folder()).broken
 
 
+def bare() -> list[str]:
+    """Files of the playground that have functions and offer none of them."""
+    return playground.read(playground_folder()).bare
+
+
 def _load_once() -> None:
     if not _loaded.is_set():
         with _loading:

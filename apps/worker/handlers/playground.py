@@ -29,10 +29,11 @@ class Described:
 
 @dataclass(frozen=True)
 class Playground:
-    """handlers: by name. broken: file → what is wrong with it."""
+    """handlers: by name. broken: file → what is wrong with it. bare: files with functions, none of them a handler."""
 
     handlers: dict[str, Described] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
+    bare: list[str] = field(default_factory=list)
 
 
 class Text(str):
@@ -64,7 +65,8 @@ def _parsed(files: list[Path]) -> Playground:
         try:
             if file.stat().st_size > LARGEST_BYTES:
                 raise ValueError(f"it has more than {LARGEST_BYTES:,} bytes")
-            tree = ast.parse(file.read_bytes(), str(file))
+            text = file.read_bytes()
+            tree = ast.parse(text, str(file))
         except SyntaxError as error:
             made.broken[shown] = f"line {error.lineno}: {error.msg}"
         except (OSError, ValueError, RecursionError, MemoryError) as error:
@@ -72,9 +74,16 @@ def _parsed(files: list[Path]) -> Playground:
         else:
             if elsewhere := _imported_elsewhere(tree):
                 made.broken[shown] = elsewhere
-            for one in _handlers(tree, module=PLAYGROUND + file.stem, file=shown):
+            found = list(_handlers(tree, module=PLAYGROUND + file.stem, file=shown))
+            for one in found:
                 made.handlers.setdefault(one.name, one)
+            if not found and not elsewhere and DECORATOR.encode() not in text and _has_functions(tree):
+                made.bare.append(shown)
     return made
+
+
+def _has_functions(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in tree.body)
 
 
 def _imported_elsewhere(tree: ast.Module) -> str:
