@@ -196,6 +196,8 @@ def test_the_user_is_kept_and_told() -> None:
     assert "crontab-user:www-data" in one.document["tags"]
     assert one.document["handler"]["argv"][2] == "php x"
     assert any("CHRONOWEB_COMMAND_UIDS" in note for note in one.notes)
+    stray = planned("@daily root /opt/daily.sh\n", form=USER)
+    assert any("begins with root" in note for note in stray.notes), "one line of the other form among those of a user"
 
 
 def test_what_cron_does_holds() -> None:

@@ -30,6 +30,9 @@ COMMON_USERS = frozenset(
 )
 """Accounts that crontabs of systems name; a file may come from another machine."""
 
+ACCOUNTS_ONLY = frozenset({"root", "daemon", "nobody", "www-data", "postgres", "ubuntu", "debian", "ec2-user"})
+"""Those of them that no program is called."""
+
 
 def find_form(lines: Sequence[str], *, form: str | None, path: str, users: Collection[str] = ()) -> tuple[str, str]:
     """USER or SYSTEM, and why."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from apps.definitions.crontab.forms import ACCOUNTS_ONLY
 from apps.definitions.crontab.lines import Crontab, Entry, Line
 from apps.definitions.crontab.times import schedule_of
 from apps.definitions.validation import MAX_TIMEOUT_SECONDS
@@ -110,6 +111,12 @@ def _planned(line: Line, entry: Entry, key: str, *, source: str, timezone: str, 
 def _user_notes(entry: Entry) -> Iterator[str]:
     if entry.stdin is not None:
         yield "what stands behind its first % is not run: it is what the command reads from its input"
+    first, _, more = entry.command.partition(" ")
+    if entry.user is None and more and first in ACCOUNTS_ONLY:
+        yield (
+            f"its command begins with {first}, which a user's crontab takes for a program: lines of the system's "
+            "crontab name an account there, and are read so when all do, or when that form is chosen"
+        )
     if entry.user is not None:
         yield (
             f"ran as {entry.user}; here commands run as a user of the tenant's own (see CHRONOWEB_COMMAND_UIDS), "
