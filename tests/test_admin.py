@@ -222,6 +222,7 @@ def test_accounts_and_groups_leave_a_trace(root: Client) -> None:
     root.post(url(User, "add"), new)
     joan = User.objects.get(username="joan")
     Membership.objects.create(tenant=tenant, user=joan, role=Role.OWNER)
+    SignIn.objects.create(tenant=tenant, user=joan, refresh_id="r", expires_at=now())  # no reason to keep the account
     may = Permission.objects.get(codename="view_execution")
     root.post(url(Group, "add"), {"name": "support", "permissions": [str(may.pk)]})
     group = Group.objects.get(name="support")

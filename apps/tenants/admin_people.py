@@ -16,6 +16,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from apps.tenants import audit
 from apps.tenants.admin_acts import actor
 from apps.tenants.admin_audited import Audited
+from apps.tenants.models import SignIn
 from apps.tenants.read_only_admin import StrictPages
 
 admin.site.index_title = "Admin"
@@ -97,6 +98,11 @@ class UserAdmin(StrictPages, Audited, DjangoUserAdmin, ModelAdmin):
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         super().delete_queryset(request, queryset if _is_superuser(request) else queryset.filter(is_superuser=False))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Sign-ins are nobody's to delete one by one; they go with their account, which could not be deleted else."""
+        objects, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        return objects, counts, lacking - {SignIn._meta.verbose_name}, protected
 
     def _is_within_reach(self, request: HttpRequest, person: User | None) -> bool:
         """A superuser's password and address are theirs, and other superusers'."""
