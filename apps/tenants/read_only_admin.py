@@ -4,7 +4,7 @@ from typing import Any, ClassVar, NoReturn
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import SuspiciousOperation, ValidationError
+from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -34,7 +34,12 @@ class StrictPages(admin.ModelAdmin):
         """What was done to it stands in the audit log, whoever did it and from where; Django's own log has nothing."""
         if not request.user.has_perm("tenants.view_auditentry"):
             return super().history_view(request, object_id, extra_context)
-        query = urlencode({"q": unquote(object_id)})
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404("no such object")
+        if not self.has_view_or_change_permission(request, row):
+            raise PermissionDenied
+        query = urlencode({"q": row.pk})
         return HttpResponseRedirect(f"{reverse('admin:tenants_auditentry_changelist')}?{query}")
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
