@@ -30,6 +30,8 @@ _NEWEST = 9
 _GROUPS = 6
 _DAGS, _MARKS, _RAN = 4, 12, timedelta(days=7)
 _TICKS = (0, 15, 30, 45, 59)
+_PERCENTILES = (50, 95, 99)
+_NO_BREAK = "\u00a0"
 
 
 @dataclass(frozen=True)
@@ -177,13 +179,12 @@ def _rate(pulse: Pulse) -> tuple[str, str]:
 def _percentiles(late: Sequence[float]) -> str:
     """`p50 5 · p95 19 · p99 129 ms`: a unit that all of them have stands once, for a card is narrow."""
     parts = [_ms(milliseconds).partition(" ") for milliseconds in late]
-    units = {unit for _, _, unit in parts}
-    shared = f" {units.pop()}" if len(units) == 1 else ""
-    told = (
-        f"p{n} {figure}" if shared else f"p{n} {figure} {unit}"
-        for n, (figure, _, unit) in zip((50, 95, 99), parts, strict=False)
-    )
-    return " · ".join(told) + shared
+    is_one = len({unit for _, _, unit in parts}) == 1
+    told = []
+    for at, (figure, _, unit) in enumerate(parts):
+        written = figure if is_one and at < len(parts) - 1 else f"{figure} {unit}"
+        told.append(f"p{_PERCENTILES[at]} {written}".replace(" ", _NO_BREAK))
+    return " · ".join(told)
 
 
 def _ms(milliseconds: float) -> str:
