@@ -6,12 +6,14 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import InternalError, connection, transaction
 
+from apps.console.errors import is_passing
 from apps.definitions import plans
 from apps.executions.models import Lease
 from apps.preloader.epoch import database_now
 from apps.preloader.materialise import Materialiser
+from apps.worker.giving_back import GivingBack
 from chronoweb.runtime import postgres
 from chronoweb.runtime.away import is_away
 from chronoweb.runtime.config import Config
@@ -80,3 +82,21 @@ def test_the_preloaders_transactions_have_the_limit() -> None:
         database_now("preloader", EPOCH)
         cursor.execute("SHOW idle_in_transaction_session_timeout")
         assert cursor.fetchone() == ("1min",)
+
+
+@pytest.mark.django_db
+def test_a_database_that_only_reads_is_away() -> None:
+    """After a failover, for a moment: pages say so, and load themselves again."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL transaction_read_only = on")
+        with pytest.raises(InternalError) as refused:
+            cursor.execute("DELETE FROM leases")
+        transaction.set_rollback(True)
+    assert is_away(refused.value)
+    assert is_passing(refused.value)
+
+
+def test_a_worker_that_drains_while_postgresql_is_away_goes_on_draining() -> None:
+    giving_back = GivingBack(worker_id=1, url="postgres://127.0.0.1:1/nobody")
+    giving_back.now([(bytes(16), 1)], unread=True)
+    giving_back.rest()
