@@ -311,9 +311,11 @@ def test_what_is_rare_has_an_index_to_be_found_by(
     assert selectors.some_ids(api.principal, question, now=now(), limit=5).rows == []
     searched = [what for what in asked if "FROM executions" in what[0]]
     assert searched
-    for query, values in searched[:1]:  # of the days that there are
+    for query, values in searched:
         for mode in ("force_custom_plan", "force_generic_plan"):
             plan = _plan_of(query, values, mode)
+            if "One-Time Filter: false" in plan:
+                break  # of a time that has no days
             assert index in plan, plan
             assert "Seq Scan" not in plan
             assert not re.search(r"-> +(Incremental )?Sort", plan), f"reads all, and sorts it:\n{plan}"

@@ -152,14 +152,20 @@ def _read(columns: str, stretch: Stretch, limit: int | None) -> tuple[list[Seque
 
 
 def _page(columns: str, stretch: Stretch) -> str:
+    """What a filter says of a row is asked once: some look names up."""
     source, order, bounded = stretch.source, stretch.order, stretch.size is not None
     rows = source.rows(stretch.values, order=order, bounded=bounded)
     fits = " AND ".join(FILTERS[name] for name in stretch.filters) or ("e.id IS NOT NULL" if source.table else "true")
-    is_edge = f"{source.number} = %(size)s" if bounded else "false"
-    return (
-        f"SELECT {source.key}, ({fits}) IS TRUE, {is_edge}, {columns} FROM {rows}"  # noqa: S608 - names
-        f" WHERE ({fits}) OR {is_edge} ORDER BY {source.key} {order} LIMIT %(limit)s"
+    if not bounded:
+        return (
+            f"SELECT {source.key}, true, false, {columns} FROM {rows} WHERE {fits}"  # noqa: S608 - names
+            f" ORDER BY {source.key} {order} LIMIT %(limit)s"
+        )
+    looked_at = (
+        f"SELECT {source.key} AS at, ({fits}) IS TRUE AS fits, {source.number} = %(size)s AS is_edge, {columns}"  # noqa: S608
+        f" FROM {rows} ORDER BY {source.key} {order} OFFSET 0"
     )
+    return f"SELECT * FROM ({looked_at}) z WHERE fits OR is_edge ORDER BY at {order} LIMIT %(limit)s"  # noqa: S608
 
 
 def worker_standing(worker_id: int, *, tenant_id: UUID) -> WorkerStanding | None:
