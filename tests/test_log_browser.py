@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,8 @@ from apps.logs.records import Batch
 from apps.logs.transport import Taken, make_publisher
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.config import config
+from tests.console_dags import TOKEN as NODE_TOKEN
+from tests.console_dags import Dags
 from tests.console_ledger import TOKEN, now
 from tests.test_console_browser import Stage, chromium, stage
 from tests.waiting import eventually
@@ -38,10 +41,12 @@ def site(django_db_setup: None) -> Iterator[str]:
 class Writer:
     """Writes an execution's lines into the transport and has them shipped, as worker and shipper do."""
 
-    def __init__(self, row: Execution) -> None:
+    def __init__(self, row: Execution, token: int = TOKEN) -> None:
         url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
         addresses = Addresses(url, url, os.environ["REDIS_URL"], "")
         self.row = row
+        self.token = token
+        self.attempt = 1
         self.written = b""
         self.last = 0
         self._publisher = make_publisher(addresses, config())
@@ -49,13 +54,13 @@ class Writer:
 
     def write(self, *texts: str, stream: str = "stdout", ended: bool = False, **more: Any) -> None:
         rows = [
-            json.dumps({"attempt": 1, "seq": self.last + n, "time": "2026-01-01T00:00:00.000000Z", "stream": stream,
-                        "text": text, **more}, ensure_ascii=False)
+            json.dumps({"attempt": self.attempt, "seq": self.last + n, "time": "2026-01-01T00:00:00.000000Z",
+                        "stream": stream, "text": text, **more}, ensure_ascii=False)
             for n, text in enumerate(texts, 1)
         ]  # fmt: skip
         lines = "".join(f"{row}\n" for row in rows).encode()
         first, self.last = self.last + 1, self.last + len(rows)
-        batch = Batch(self.row.id.bytes, TOKEN, 1, first, self.last, 1, 1, lines, ended)
+        batch = Batch(self.row.id.bytes, self.token, self.attempt, first, self.last, 1, 1, lines, ended)
 
         def taken() -> bool:
             if self._publisher.publish([batch]) == [Taken.YES]:
@@ -65,6 +70,10 @@ class Writer:
 
         eventually(taken)
         self.written += lines
+
+    def again(self) -> None:
+        """Its next attempt writes from here on."""
+        self.attempt, self.token, self.last = self.attempt + 1, self.token + 1, 0
 
     def close(self) -> None:
         self._publisher.close()
@@ -179,3 +188,71 @@ def test_a_silent_execution_says_so(stage: Stage) -> None:
     page = stage.open()
     page.goto(f"{stage.url}/t/{stage.tenant.slug}/executions/{done.id}/")
     expect(page.locator("[data-log-state]")).to_have_text("nothing was printed")
+
+
+OPEN_TAILS = "() => window.tails.filter((tail) => tail.readyState !== EventSource.CLOSED).map((tail) => tail.url)"
+
+
+def test_the_panel_of_a_node_follows_the_log_of_the_item_that_is_chosen(stage: Stage) -> None:
+    dags = Dags(stage.tenant)
+    score = {"id": "score", "depends_on": ["list"], "map_over": "list.result.shops"}
+    run = dags.start(dags.make("sales", [{"id": "list"}, score, {"id": "after", "depends_on": ["score"]}]))
+    dags.end(run, list={"shops": ["a", "b"]})
+    items = dags.waiting(run, "score")
+    dags.begin(items)
+    first, second = (Writer(row, NODE_TOKEN) for row in items)
+    page = stage.open(width=390)
+    page.add_init_script(
+        "window.tails = []; window.EventSource = class extends EventSource {"
+        " constructor(url) { super(url); window.tails.push(this); } };"
+    )
+    page.clock.install()
+    page.goto(f"{stage.url}/t/{stage.tenant.slug}/runs/{run}/#node=score")
+    panel = page.locator("[data-panel]")
+    state, counted, which = (panel.locator(f"[data-log-{name}]") for name in ("state", "count", "of"))
+    expect(state).to_have_text("live")
+    expect(which.locator("option")).to_have_text(["item 0 · running", "item 1 · running"])
+    first.write("\x1b[32mgreen\x1b[0m", "<img src=x onerror=document.title='owned'>")
+    second.write("of the other")
+    expect(counted).to_have_text("2 lines")
+    assert rows(page) == ["green", "<img src=x onerror=document.title='owned'>"]
+    assert panel.locator(".log-row .a32").text_content() == "green"
+    # Another attempt comes behind it, and may be looked at alone.
+    first.again()
+    first.write("once more")
+    expect(counted).to_have_text("4 lines")
+    panel.locator("[data-log-attempt]").select_option("attempt 2")
+    eventually(lambda: rows(page) == ["attempt 2", "once more"])
+    # What is said of the node anew leaves the log and the place in it alone.
+    search = panel.locator("[data-log-search]")
+    search.focus()
+    dags.finish({items[0]: 1})
+    expect(which.locator("option")).to_have_text(["item 0 · completed", "item 1 · running"])
+    assert rows(page) == ["attempt 2", "once more"]
+    expect(search).to_be_focused()
+    which.select_option("item 1 · running")
+    eventually(lambda: rows(page) == ["of the other"])
+    assert page.evaluate(OPEN_TAILS) == [
+        f"{stage.url}/t/{stage.tenant.slug}/executions/{items[1].id}/logs?grouped=true"
+    ]
+    expect(panel.locator("[data-log-full]")).to_have_attribute("href", re.compile(f"/executions/{items[1].id}/#log"))
+    # A tab that nobody looks at asks for nothing; looked at again, it goes on behind the last line.
+    away = "(away) => { Object.defineProperty(document, 'hidden', { value: away, configurable: true });"
+    page.evaluate(f"{away} document.dispatchEvent(new Event('visibilitychange')); }}", True)
+    page.clock.fast_forward(16_000)
+    expect(state).to_have_text("paused")
+    assert page.evaluate(OPEN_TAILS) == []
+    second.write("meanwhile")
+    page.evaluate(f"{away} document.dispatchEvent(new Event('visibilitychange')); }}", False)
+    expect(counted).to_have_text("2 lines")
+    assert rows(page) == ["of the other", "meanwhile"]
+    # Closing the panel ends it; a node without an execution has no log.
+    panel.get_by_role("button", name="close").click()
+    assert page.evaluate(OPEN_TAILS) == []
+    page.locator('svg.node[data-node="after"]').click()
+    expect(panel.locator("h3")).to_have_text("after")
+    expect(panel.locator("[data-log]")).to_be_hidden()
+    assert page.evaluate(OPEN_TAILS) == []
+    assert "owned" not in page.title()
+    for one in (first, second):
+        one.close()

@@ -1,4 +1,5 @@
 // What is said of the chosen node, beside the graph. The address bar remembers which it is.
+import { NodeLog } from "./node_log.js";
 import { localise } from "./times.js";
 
 const AGAIN_MS = 400;
@@ -11,6 +12,7 @@ export class Panel {
     this.shown = shown;
     this.node = null;
     this.asked = null;
+    this.log = new NodeLog(element.querySelector("[data-log]"));
     element.addEventListener("click", (event) => event.target.closest("[data-panel-close]") && this.close());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.node && !document.querySelector("dialog[open]")) this.close();
@@ -31,21 +33,33 @@ export class Panel {
     this.read({ first: true });
   }
 
-  // What was said of another node, and its buttons, go at once.
+  // What was said of another node, its buttons and its log go at once.
   wait() {
     const name = document.createElement("h3");
     name.textContent = this.node;
     const bars = document.createElement("div");
     bars.className = "skeleton";
     bars.append(...Array.from({ length: 6 }, () => document.createElement("i")));
-    this.element.replaceChildren(name, bars);
+    this.log.stop();
+    this.put("head", [name, bars]);
+    this.put("rest", []);
     this.element.setAttribute("aria-busy", "true");
     this.element.hidden = false;
+  }
+
+  // Who is at a button that is written anew is at it still.
+  put(name, content) {
+    const place = this.element.querySelector(`[data-part="${name}"]`);
+    const at = place.contains(document.activeElement) ? document.activeElement : null;
+    const same = (other) => other.matches(at.localName) && (at.dataset.act ? other.dataset.act === at.dataset.act : other.textContent === at.textContent);
+    place.replaceChildren(...content);
+    if (at) [...place.querySelectorAll("a, button, [tabindex]")].find(same)?.focus({ preventScroll: true });
   }
 
   close() {
     const box = this.box;
     this.node = null;
+    this.log.stop();
     this.element.hidden = true;
     history.replaceState(null, "", location.pathname + location.search);
     this.choose();
@@ -78,8 +92,16 @@ export class Panel {
     const answer = await fetch(`${this.url}${encodeURIComponent(node)}/`).catch(() => null);
     if (node !== this.node) return;
     this.element.removeAttribute("aria-busy");
-    if (answer?.ok) this.element.innerHTML = await answer.text(); // escaped by the server's templates
-    else if (first) this.element.textContent = `Nothing can be said of ${node} now.`;
-    localise(this.element);
+    if (answer?.ok) this.tell(await answer.text());
+    else if (first) this.put("head", [`Nothing can be said of ${node} now.`]);
+  }
+
+  // html: the parts of _node_panel.html, escaped by the server's templates; CSP runs no inline script.
+  tell(html) {
+    const told = document.createElement("template");
+    told.innerHTML = html;
+    localise(told.content);
+    for (const name of ["head", "rest"]) this.put(name, told.content.querySelector(`[data-part="${name}"]`).childNodes);
+    this.log.offer([...told.content.querySelectorAll('[data-part="logs"] option')]);
   }
 }

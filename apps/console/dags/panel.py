@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from apps.console import reasons
-from apps.console.dags import nodes, words
+from apps.console.dags import node_logs, nodes, words
+from apps.console.dags.node_logs import NodeLog
 from apps.console.dags.nodes import NodeView
 from apps.console.detail import readable
 from apps.console.row_html import Row
@@ -61,6 +62,7 @@ class Panel:
     rule: str
     parents: list[Parent]
     rows: list[Row]
+    logs: list[NodeLog]
     tries: list[Try]
     error: str
     error_text: str
@@ -72,7 +74,7 @@ class Panel:
 
 
 def read(principal: Principal, run: DagRun, node_id: str, *, now: datetime) -> Panel:
-    """About ten queries. Raises NotFound."""
+    """About eleven queries. Raises NotFound."""
     node = selectors.node(run, node_id)
     [view] = nodes.present(principal, run, [node], now=now)
     executions = selectors.executions_of(run, node, limit=_MOST_EXECUTIONS)
@@ -87,6 +89,7 @@ def read(principal: Principal, run: DagRun, node_id: str, *, now: datetime) -> P
         rule=words.label(TriggerRule(node.rule).word),
         parents=_parents(run, node),
         rows=present_all(principal, executions, now=now),
+        logs=node_logs.of(node, selectors.execution_lines(run, node, limit=node_logs.MOST)),
         tries=_tries(run, executions),
         error=reasons.error_line(fault),
         error_text=_whole(fault),
