@@ -72,6 +72,17 @@ def _dag(act: str, audit: str, *tables: str, of: str = "dag", **more: Any) -> Bu
     return Button(lambda desk: desk.at("dag_act", dag_id=getattr(desk, of).id, act=act), audit, tables, **more)
 
 
+def _backfill(of: str, act: str, audit: str, *tables: str) -> Button:
+    """of: `dag` or `task`."""
+
+    def address(desk: Desk) -> str:
+        given = {"dag_id": desk.timed_dag.id} if of == "dag" else {"task_id": desk.timed_task_id}
+        return desk.at(f"{of}_backfill_{act}", **given)
+
+    day = {"start": "2025-06-01T00:00", "end": "2025-06-02T00:00", "zone": "UTC"}
+    return Button(address, audit, tables, lambda _: day if act == "check" else {**day, "expected": "24"})
+
+
 def _run(act: str, audit: str, *tables: str, of: str = "run_id", **more: Any) -> Button:
     return Button(lambda desk: desk.at("run_act", run_id=getattr(desk, of), act=act), audit, tables, **more)
 
@@ -177,6 +188,13 @@ BUTTONS: dict[str, Button] = {
         "dag.update",
         ("dags", "dag_versions", "dag_nodes"),
         lambda desk: {**_dag_text(desk), "version": "1"},
+    ),
+    "DAG backfill: check": _backfill("dag", "check", ""),
+    "DAG backfill: start": _backfill("dag", "start", "backfill.start", "backfills"),
+    "task backfill: check": _backfill("task", "check", ""),
+    "task backfill: start": _backfill("task", "start", "backfill.start", "backfills"),
+    "backfill: stop": Button(
+        lambda desk: desk.at("stop_backfill", backfill_id=desk.backfill_id), "backfill.stop", ("backfills",)
     ),
     "run: pause": _run("pause", "dag_run.pause", "dag_runs", sent=_note),
     "run: resume": _run("resume", "dag_run.resume", "dag_runs", of="paused_run_id", sent=_note),

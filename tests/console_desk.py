@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from django.urls import reverse
 
-from apps.definitions import services
+from apps.definitions import backfills, services
 from apps.definitions.dags import standing
 from apps.definitions.models import Dag
 from apps.executions import freezing
@@ -120,6 +120,22 @@ class Desk:
             {"id": "b", "depends_on": ["a"]},
         ]
         return self.dags.make("acted-on", nodes)
+
+    @cached_property
+    def timed_dag(self) -> Dag:
+        schedule = {"type": "cron", "expression": "0 * * * *", "timezone": "Europe/Paris"}
+        return self.dags.make("timed", [{"id": "a"}], schedule=schedule)
+
+    @cached_property
+    def timed_task_id(self) -> Any:
+        schedule = {"type": "cron", "expression": "0 * * * *", "timezone": "UTC"}
+        data = {"name": "timed", "handler": {"type": "python", "name": "demo.noop"}, "schedule": schedule}
+        return services.create_task(principal=self.dags.who, data=data).id
+
+    @cached_property
+    def backfill_id(self) -> Any:
+        asked = backfills.read_request(self.timed_dag, {"start": "2025-06-01T00:00Z", "end": "2025-06-02T00:00Z"})
+        return backfills.start_backfill(principal=self.dags.who, of=self.timed_dag, request=asked).id
 
     @cached_property
     def paused_dag(self) -> Dag:

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from apps.definitions import services
-from apps.definitions.models import Dag, Task
+from apps.definitions import backfills, services
+from apps.definitions.models import BackfillState, Dag, Task
 from apps.executions.models import Execution, Worker
 from apps.executions.states import Hold, Status
 from apps.tenants.models import Role, Tenant
@@ -167,9 +167,22 @@ def _dags(dags: Dags) -> tuple[Dag, UUID]:
     items = dags.waiting(run, "score")
     dags.begin(items[:3])
     dags.finish({items[0]: 1, items[1]: 1})
+    _backfills(dags, dag, run)
     dags.make("warehouse-load", layered(4, 3), tags=["warehouse"])
     dags.make("shop-index", layered(2, 2), schedule={"type": "interval", "every_seconds": 3600})
     return dag, run
+
+
+def _backfills(dags: Dags, dag: Dag, run: UUID) -> None:
+    """One that has finished, one that was stopped, one that goes on."""
+    year = {"start": "2025-01-01T00:00:00Z", "end": "2026-01-01T00:00:00Z"}
+    for state, made in ((BackfillState.FINISHED, 365), (BackfillState.STOPPED, 40), (BackfillState.RUNNING, 91)):
+        request = backfills.read_request(dag, year)
+        row = backfills.start_backfill(principal=dags.who, of=dag, request=request)
+        row.state, row.made, row.cursor = state, made, row.start_at + timedelta(days=made - 1)
+        row.ended_at = None if state == BackfillState.RUNNING else row.created_at + timedelta(minutes=14)
+        row.under_way = [run] if state == BackfillState.RUNNING else []
+        row.save()
 
 
 def make_lone(tenant: Tenant) -> None:

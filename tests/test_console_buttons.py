@@ -35,6 +35,9 @@ NO_ANSWER_IS_KEPT = frozenset(
         "task edit: check",
         "DAG form: check",
         "DAG edit: check",
+        "DAG backfill: check",
+        "task backfill: check",
+        "backfill: stop",
         "worker: drain",
         "shared worker: drain",
         "first steps: put away",
@@ -230,9 +233,9 @@ def _offered(desk: Desk, client: Client) -> set[tuple[str, str]]:
 def _pages(desk: Desk) -> list[str]:
     """Every route that is read, of each thing that it may be of. A new parameter needs its values here."""
     values: dict[str, list[Any]] = {
-        "task_id": [desk.task_id],
+        "task_id": [desk.task_id, desk.timed_task_id],
         "identity": [desk.dead.id, desk.resting.id, desk.waiting.id],
-        "dag_id": [desk.dag.id],
+        "dag_id": [desk.dag.id, desk.timed_dag.id],
         "run_id": [desk.run_id],
         "node_id": ["a", "ask", "b"],
         "act": ["cancel"],

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
+from apps.definitions.models import Backfill
 from apps.executions import feed
 from apps.executions.states import Status
 from apps.tenants.identity import new_uuid
@@ -483,3 +484,39 @@ def test_nothing_is_cut_off(stage: DagStage) -> None:
                 page.emulate_media(color_scheme=scheme)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
             expect(page.get_by_role("link", name="DAGs").first).to_be_in_viewport()
+
+
+def test_a_range_is_backfilled_as_it_was_seen_and_stopped(stage: DagStage) -> None:
+    """By the key `b`, on a narrow screen; the bar moves by itself."""
+    hourly = {"type": "cron", "expression": "0 * * * *", "timezone": "UTC"}
+    dag = stage.dags.make("sales", SALES[:1], schedule=hourly)
+    page = stage.visit(f"dags/{dag.id}/", width=390)
+    page.keyboard.press("b")
+    ahead, form, ask = page.locator("[data-ahead]"), page.locator("[data-backfill]"), page.locator("#backfill")
+    expect(ahead.locator(".much").first).to_have_text("24")  # yesterday
+    form.locator("[name=start]").fill("2025-06-01T00:00")
+    form.locator("[name=end]").fill("2025-06-10T00:00")
+    form.locator("[name=at_once]").fill("2000")
+    expect(form.locator("[data-field=at_once] em")).to_contain_text("2000; legal: 1 to 1000")
+    expect(form.locator("[data-go]")).to_be_disabled()
+    form.locator("[name=at_once]").fill("3")
+    expect(ahead.locator(".much").first).to_have_text("216")
+    expect(ahead).to_contain_text("Sun 1 Jun 2025 00:00")
+    form.locator("[data-go]").click()
+    expect(ask).to_contain_text("Start 216 runs of sales?")
+    expect(ask.locator("[data-go]")).to_be_disabled()
+    ask.locator("[data-typed] input").fill("backfill 216")
+    ask.locator("[data-go]").click()
+    going = page.locator("#f-going")
+    expect(going).to_contain_text("0 of 216")
+    made = Backfill.objects.get()
+    assert (made.total, made.at_once, made.created_by.startswith("user:")) == (216, 3, True)
+    stage.is_live(page)
+    run = stage.dags.start(dag)
+    Backfill.objects.update(made=20, under_way=[run])
+    expect(going).to_contain_text("19 ended, 1 under way of 3 at once")
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    press(page, "Stop", typed="sales")
+    expect(page.locator("#f-ended")).to_contain_text("stopped after 20")
+    expect(going).to_be_empty()
+    assert stage.dags.states(run) == {"extract": "cancelled"}

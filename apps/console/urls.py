@@ -5,6 +5,8 @@ from django.urls import path
 
 from apps.console import views
 from apps.console.audit import views as audit
+from apps.console.backfills import acts as backfill_acts
+from apps.console.backfills import views as backfills
 from apps.console.crontab import views as crontab
 from apps.console.dags import acts
 from apps.console.dags import editing as dag_editing
@@ -63,6 +65,10 @@ urlpatterns = [
     path("t/<slug:slug>/tasks/<uuid:task_id>/check", saving.check, name="task_check"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/save", saving.save, name="task_save"),
     path("t/<slug:slug>/tasks/<uuid:task_id>/act/<slug:act>", task_acts.task_act, name="task_act"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/backfills/", backfills.page, name="task_backfills"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/backfills/state", backfills.state, name="task_backfills_state"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/backfills/check", backfill_acts.check, name="task_backfill_check"),
+    path("t/<slug:slug>/tasks/<uuid:task_id>/backfills/start", backfill_acts.start, name="task_backfill_start"),
     path("t/<slug:slug>/dead-letters/", letters.letters, name="letters"),
     path("t/<slug:slug>/dead-letters/state", letters.letters_state, name="letters_state"),
     path("t/<slug:slug>/dead-letters/count", letters.letters_count, name="letters_count"),
@@ -82,6 +88,11 @@ urlpatterns = [
     path("t/<slug:slug>/dags/<uuid:dag_id>/grid", dags.dag_grid, name="dag_grid"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/yaml", dags.dag_yaml, name="dag_yaml"),
     path("t/<slug:slug>/dags/<uuid:dag_id>/act/<slug:act>", acts.dag_act, name="dag_act"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/backfills/", backfills.page, name="dag_backfills"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/backfills/state", backfills.state, name="dag_backfills_state"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/backfills/check", backfill_acts.check, name="dag_backfill_check"),
+    path("t/<slug:slug>/dags/<uuid:dag_id>/backfills/start", backfill_acts.start, name="dag_backfill_start"),
+    path("t/<slug:slug>/backfills/<uuid:backfill_id>/stop", backfill_acts.stop, name="stop_backfill"),
     path("t/<slug:slug>/runs/<uuid:run_id>/", dags.run, name="run"),
     path("t/<slug:slug>/runs/<uuid:run_id>/state", dags.run_state, name="run_state"),
     path("t/<slug:slug>/runs/<uuid:run_id>/gantt", dags.run_gantt, name="run_gantt"),

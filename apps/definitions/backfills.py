@@ -172,6 +172,11 @@ def backfills(principal: Principal) -> QuerySet[Backfill]:
     return scoped(Backfill.objects.all(), principal)
 
 
+def of_one(principal: Principal, of: Task | Dag) -> QuerySet[Backfill]:
+    """Those of one task or DAG, latest first."""
+    return backfills(principal).filter(**{"dag_id" if isinstance(of, Dag) else "task_id": of.id})
+
+
 def backfill(principal: Principal, backfill_id: UUID) -> Backfill:
     """One backfill. Raises NotFound."""
     return scoped_get(Backfill.objects.all(), principal, what="backfill", id=backfill_id)

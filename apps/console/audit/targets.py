@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from apps.definitions.models import Dag, Task
+from apps.definitions.models import Backfill, Dag, Task
 from apps.tenants.models import AuditEntry
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
@@ -42,16 +42,24 @@ class Target:
 
 
 class Targets:
-    """Those of one page of entries; at most two queries."""
+    """Those of one page of entries; at most three queries."""
 
     def __init__(self, principal: Principal, entries: Iterable[AuditEntry]) -> None:
         self._slug = principal.tenant_slug
         self._names: dict[UUID, str] = {}
         wanted: dict[str, set[UUID]] = {"task": set(), "dag": set()}
+        self._of_backfills: dict[UUID, tuple[str, dict[str, UUID]]] = {}
+        wanted["backfill"] = set()
         for entry in entries:
             identity = parse_uuid(entry.target_id)
             if entry.target_type in wanted and identity:
                 wanted[entry.target_type].add(identity)
+        if wanted["backfill"]:
+            backfills = scoped(Backfill.objects.all(), principal).filter(id__in=wanted["backfill"])
+            for row in backfills.only("id", "task_id", "dag_id"):
+                kind, of = ("dag", row.dag_id) if row.dag_id else ("task", row.task_id)
+                if of:
+                    self._of_backfills[row.id] = (f"{kind}_backfills", {f"{kind}_id": of})
         for kind, rows in (("task", Task.objects.all()), ("dag", Dag.objects.all())):
             if wanted[kind]:
                 found = scoped(rows, principal).filter(id__in=wanted[kind])
@@ -66,6 +74,9 @@ class Targets:
         if kind in _BY_ID and identity:
             route, argument = _BY_ID[kind]
             address = reverse(f"console:{route}", kwargs={"slug": self._slug, argument: identity})
+        elif identity in self._of_backfills:
+            route, given = self._of_backfills[identity]
+            address = reverse(f"console:{route}", kwargs={"slug": self._slug, **given})
         elif kind in _LISTS:
             address = reverse(f"console:{_LISTS[kind]}", args=[self._slug])
         return Target(kind.replace("_", " "), address, self._slug if kind == "tenant" else label)

@@ -58,6 +58,8 @@ class Definition:
 
     dag: Dag
     schedule: str
+    repeats: bool
+    """Whether its schedule has occurrences that a backfill could fill in."""
     marks: list[Mark]
     picture: Picture
     changes: list[Change]
@@ -74,6 +76,7 @@ def read(principal: Principal, dag: Dag, folding: Folding, *, now: datetime, ori
     nodes = document["nodes"]
     return Definition(
         dag=dag,
+        repeats=dag.schedule.get("type") in ("cron", "interval"),
         schedule=schedule_words(dag),
         marks=strips.of_dags(principal, [dag.id], now=now)[dag.id],
         picture=picture(nodes, folding),
