@@ -215,7 +215,7 @@ def test_the_panel_of_a_node_follows_the_log_of_the_item_that_is_chosen(stage: S
     first.write("\x1b[32mgreen\x1b[0m", "<img src=x onerror=document.title='owned'>")
     second.write("of the other")
     expect(counted).to_have_text("2 lines")
-    assert rows(page) == ["green", "<img src=x onerror=document.title='owned'>"]
+    eventually(lambda: rows(page) == ["green", "<img src=x onerror=document.title='owned'>"])
     assert panel.locator(".log-row .a32").text_content() == "green"
     # Another attempt comes behind it, and may be looked at alone.
     first.again()
@@ -228,7 +228,7 @@ def test_the_panel_of_a_node_follows_the_log_of_the_item_that_is_chosen(stage: S
     search.focus()
     dags.finish({items[0]: 1})
     expect(which.locator("option")).to_have_text(["item 0 · completed", "item 1 · running"])
-    assert rows(page) == ["attempt 2", "once more"]
+    eventually(lambda: rows(page) == ["attempt 2", "once more"])
     expect(search).to_be_focused()
     which.select_option("item 1 · running")
     eventually(lambda: rows(page) == ["of the other"])
@@ -245,7 +245,7 @@ def test_the_panel_of_a_node_follows_the_log_of_the_item_that_is_chosen(stage: S
     second.write("meanwhile")
     page.evaluate(f"{away} document.dispatchEvent(new Event('visibilitychange')); }}", False)
     expect(counted).to_have_text("2 lines")
-    assert rows(page) == ["of the other", "meanwhile"]
+    eventually(lambda: rows(page) == ["of the other", "meanwhile"])
     # Closing the panel ends it; a node without an execution has no log.
     panel.get_by_role("button", name="close").click()
     assert page.evaluate(OPEN_TAILS) == []

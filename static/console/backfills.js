@@ -30,7 +30,7 @@ if (form) {
 
   function show(body) {
     const rest = placeErrors(form, body.errors ?? []).map((one) => one.problem);
-    for (const field of form.querySelectorAll("[data-field]")) field.querySelector("input, select, textarea").toggleAttribute("aria-invalid", !field.querySelector("em").hidden);
+    for (const field of form.querySelectorAll("[data-field]")) field.querySelector("input, select, textarea").setAttribute("aria-invalid", String(!field.querySelector("em").hidden));
     wrong(form, [body.problem, ...rest].filter(Boolean).join(" "));
   }
 
@@ -54,7 +54,7 @@ if (form) {
     waiting = setTimeout(check, CHECK_MS);
   });
 
-  const mayGo = () => (start.disabled = Boolean(found.typed) && part(dialog, "typed").querySelector("input").value.trim() !== found.typed);
+  const mayGo = () => (start.disabled = Boolean(found.typed) && typed.querySelector("input").value.trim() !== found.typed);
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();

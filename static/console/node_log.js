@@ -11,6 +11,7 @@ export class NodeLog {
     this.full = section.querySelector("[data-log-full]");
     this.log = new Log(section, { most: MOST_PX });
     this.url = "";
+    this.newest = "";
     this.isChosen = false;
     this.of.addEventListener("change", () => {
       this.isChosen = true;
@@ -18,13 +19,18 @@ export class NodeLog {
     });
   }
 
-  // options: the executions of the node, the one to begin with selected; none: it has no log yet.
+  // options: the executions of the node, the last generation first, the one to begin with selected; none: no log yet.
+  // What is read goes on being shown until another generation begins, or the reader chooses.
   offer(options) {
     if (!options.length) return this.stop();
     const had = this.of.value;
+    const newest = options[0].value;
+    const first = (options.find((one) => one.defaultSelected) ?? options[0]).value;
     const told = (list) => [...list].map((one) => one.value + one.text).join("\n");
     if (told(options) !== told(this.of.options)) this.of.replaceChildren(...options);
-    if (this.isChosen && [...this.of.options].some((one) => one.value === had)) this.of.value = had;
+    const isThere = [...this.of.options].some((one) => one.value === had);
+    this.of.value = isThere && (this.isChosen || newest === this.newest) ? had : first;
+    this.newest = newest;
     this.of.hidden = options.length < 2;
     this.section.hidden = false;
     this.follow();
