@@ -376,6 +376,18 @@ def test_a_full_cache_forgets_nothing_that_is_wanted(ledger: Ledger, monkeypatch
     )
 
 
+def test_a_version_that_this_worker_cannot_read_fails_alone_and_may_be_read_elsewhere(ledger: Ledger) -> None:
+    """In a rolling deploy the web is newer than some workers: they must not die of what it has written."""
+    cache = Versions()
+    sound, odd = ledger.define(number=1), ledger.define(policy={"max_attempts": 3, "of_a_later_release": True})
+    cache.load(ledger.connection, [sound, odd])
+    assert cache.assignment(claimed()._replace(version_id=sound)).problem is None
+    problem = cache.assignment(claimed()._replace(version_id=odd)).problem
+    assert problem is not None
+    assert (problem["type"], problem["permanent"]) == ("UnreadableVersion", False)
+    assert cache.terms(odd).policy.max_attempts > 1
+
+
 def test_a_triggers_parameters_stand_for_the_versions_own(ledger: Ledger) -> None:
     cache = Versions()
     version = ledger.define(number=1)

@@ -32,7 +32,14 @@ _KNOWN = frozenset(kind.value for kind in FailureClass)
 _SAYS_NOTHING = frozenset({"ReferenceProblem", "SecretMissing", "SecretUnavailable", "SecretUnreadable", "SecretUnfit"})
 """Faults of the configuration, such as a secret that is not there: what the work would have called was not asked."""
 _NEVER_RAN = frozenset(
-    {"UnknownHandler", "HandlerNotLoaded", "HandlersNotLoaded", "CommandNotStarted", "ContainerNotStarted"}
+    {
+        "UnknownHandler",
+        "HandlerNotLoaded",
+        "HandlersNotLoaded",
+        "CommandNotStarted",
+        "ContainerNotStarted",
+        "UnreadableVersion",
+    }
 )
 
 

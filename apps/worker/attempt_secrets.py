@@ -21,7 +21,7 @@ from apps.worker.jobs import Distant
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 from chronoweb.runtime.config import config
 from chronoweb.runtime.encryption import Unreadable, unseal
-from chronoweb.runtime.errors import ChronowebError
+from chronoweb.runtime.errors import ChronowebError, ConfigurationError
 
 _KEPT_SECONDS = 5.0
 _HEADER_BYTES = 16 * 1024
@@ -169,3 +169,5 @@ def _opened(key: tuple[bytes, str], kept: KeptSecret) -> Known:
         return unseal(kept.sealed, str(UUID(bytes=tenant)), name)
     except Unreadable as problem:
         return problem
+    except ConfigurationError as problem:
+        return Unreadable(str(problem))

@@ -1,8 +1,10 @@
 """Task versions, kept in memory: they never change, so each is read once."""
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 
@@ -10,9 +12,14 @@ from apps.executions import ids, store
 from apps.executions.retry import RetryPolicy
 from apps.executions.rows import Claimed, VersionRow
 from apps.worker.attempt_secrets import NOTHING, AttemptSecrets, Needs
+from apps.worker.handlers.report import make_error
 from apps.worker.jobs import Assignment
 
+logger = logging.getLogger(__name__)
+
 _KEPT = 10_000
+_UNREADABLE: dict[str, Any] = {"handler": {}, "parameters": {}, "timeout_seconds": 1, "retry_policy": None}
+"""Stands for a definition that this worker cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,7 @@ class Versions:
         self._distinct: dict[Terms, Terms] = {}
         self._limits: dict[int, dict[str, float]] = {}
         self._needs: dict[int, Needs] = {}
+        self._unreadable: set[int] = set()
         self._secrets = AttemptSecrets()
 
     def load(self, connection: psycopg.Connection, wanted: Iterable[int]) -> None:
@@ -47,13 +55,24 @@ class Versions:
             self._needs.clear()
             missing = wanted
         for row in store.versions_of(connection, sorted(missing)):
-            self._rows[row.id] = row
-            policy = RetryPolicy.parse(row.definition["retry_policy"])
-            terms = Terms(policy, row.definition.get("idempotent", True), row.circuit_key)
-            self._terms[row.id] = self._distinct.setdefault(terms, terms)
-            self._limits[row.id] = row.definition.get("timeouts") or {}
-            if needs := Needs.of(row.definition["handler"]):
-                self._needs[row.id] = needs
+            try:
+                self._take(row)
+            except Exception:
+                # Written by a later release, say: the worker must not die of it, with all that it runs.
+                logger.exception("a task version cannot be read", extra={"action": "worker.version", "version": row.id})
+                self._take(row._replace(definition=_UNREADABLE))
+                self._unreadable.add(row.id)
+
+    def _take(self, row: VersionRow) -> None:
+        policy = RetryPolicy.parse(row.definition["retry_policy"])
+        terms = Terms(policy, row.definition.get("idempotent", True), row.circuit_key)
+        needs = Needs.of(row.definition["handler"])
+        self._limits[row.id] = dict(row.definition.get("timeouts") or {})
+        self._terms[row.id] = self._distinct.setdefault(terms, terms)
+        self._rows[row.id] = row
+        self._unreadable.discard(row.id)
+        if needs:
+            self._needs[row.id] = needs
 
     def load_secrets(self, connection: psycopg.Connection, claimed: Iterable[Claimed]) -> None:
         """Make sure that the secrets of these are known; their versions are."""
@@ -111,7 +130,7 @@ class Versions:
             webhook_secrets=given.signing,
             secrets=given.secrets,
             distant=given.distant,
-            problem=given.problem,
+            problem=_problem(row) if row.id in self._unreadable else given.problem,
         )
 
     def _parameters(self, claimed: Claimed, row: VersionRow) -> bytes | None:
@@ -119,3 +138,8 @@ class Versions:
             return claimed.payload.encode()
         own = row.definition["parameters"]
         return json.dumps(own).encode() if own else None
+
+
+def _problem(row: VersionRow) -> dict[str, Any]:
+    text = f"this worker cannot read version {row.id} of {row.task_name}, which a later release may have written"
+    return make_error("UnreadableVersion", f"{text}; another worker may")
