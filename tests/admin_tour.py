@@ -70,5 +70,5 @@ def _addresses() -> Iterator[tuple[str, str]]:
             yield f"{name}-nohits", reverse(f"{base}_changelist") + "?q=nothing-has-this"
         first = model._default_manager.order_by("-pk").first()
         if first is not None:
-            for page in ("change", "delete", "history"):
+            for page in ("change", "delete"):
                 yield f"{name}-{page}", reverse(f"{base}_{page}", args=[first.pk])
