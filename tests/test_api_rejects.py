@@ -1,5 +1,6 @@
 """Bad input: each a 4xx problem that points at the field, and no row written."""
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -233,7 +234,11 @@ def test_routes_methods_and_types_that_are_not_there(api: Api) -> None:
     problem(api.get("/tasks/5"), 404)
     problem(api.call("put", "/tasks", {}), 405)
     problem(api.post("/tasks", b"name=a", headers={"Content-Type": "application/x-www-form-urlencoded"}), 415)
-    problem(api.post("/tasks", b"{}", headers={"Content-Type": "text/plain"}), 415)
+    told = problem(api.post("/tasks", b"{}", headers={"Content-Type": "text/plain"}), 415)
+    assert "application/json" in told["detail"]
+    packed = api.post("/tasks", gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+    assert "without a Content-Encoding" in problem(packed, 415)["detail"], "not: is no UTF-8"
+    assert packed["Accept-Encoding"] == "identity"
     assert api.get("/tasks", headers={"Accept": "text/html"}).status_code == 200
 
 

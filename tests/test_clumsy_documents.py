@@ -46,6 +46,7 @@ def _read(given: dict[str, Any]) -> None:
         ({"retries": 3}, "/retries", "did you mean retry_policy?"),
         ({"retry_policy": {"max_retries": 3}}, "/retry_policy/max_retries", "did you mean max_attempts?"),
         ({"overlap": "skip"}, "/overlap", "did you mean overlap_policy?"),
+        ({"id": "x", "version": 3}, "/version", "leave it out"),
         ({"task": {}}, "/task", "is not a field of a task"),
         ({"schedule": {"type": "cron", "cron": "0 2 * * *"}}, "/schedule/cron", "did you mean expression?"),
         ({"schedule": {"type": "Cron"}}, "/schedule/type", "did you mean cron?"),

@@ -29,6 +29,8 @@ class JsonAlways(BaseContentNegotiation):
     """One representation, whatever Accept says: browsers and careless clients get JSON as well."""
 
     def select_parser(self, request: Any, parsers: Any) -> Any:
+        if request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower() not in ("", "identity"):
+            return None  # nothing is unpacked here: small bodies would become huge ones
         kind = (request.content_type or "").split(";")[0].strip().lower()
         return next((parser for parser in parsers if parser.media_type == kind), None)
 

@@ -153,7 +153,11 @@ def _of_drf(error: exceptions.APIException) -> Response:
     kinds = {400: "malformed", 401: "unauthenticated", 403: "forbidden", 405: "method-not-allowed"}
     kinds |= {413: "body-too-large", 415: "unsupported-media-type"}
     status = int(error.status_code)
-    return problem(status, kinds.get(status, "refused"), str(error.detail), headers=headers)
+    detail = str(error.detail)
+    if isinstance(error, exceptions.UnsupportedMediaType):
+        headers["Accept-Encoding"] = "identity"
+        detail = f"{detail.rstrip('.')}; send Content-Type: application/json, in UTF-8, without a Content-Encoding"
+    return problem(status, kinds.get(status, "refused"), detail, headers=headers)
 
 
 def _invalid(errors: Sequence[InvalidInput]) -> Response:

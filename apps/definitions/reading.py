@@ -26,6 +26,11 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 
 _NO_HINTS: Mapping[str, str] = {}
+OWN = dict.fromkeys(
+    ("id", "version", "created_at", "updated_at", "created_by", "paused_at", "paused_note", "next_fire_at", "warnings"),
+    ": chronoweb sets it; leave it out",
+)
+"""Hints for who sends back what was answered."""
 
 
 class DocumentReader:

@@ -10,7 +10,7 @@ from apps.definitions.models import OVERLAP_POLICIES
 from apps.definitions.notifications import read_notifications
 from apps.definitions.occurrences import Schedule
 from apps.definitions.plans import ONE_SHOT_GRACE
-from apps.definitions.reading import DocumentReader
+from apps.definitions.reading import OWN, DocumentReader
 from apps.definitions.timeouts import read_timeouts
 from apps.executions import handler_signatures
 from apps.executions.command_limits import caps
@@ -70,7 +70,7 @@ def read_document(
     """
     if not isinstance(data, Mapping):
         raise InvalidInputs([InvalidInput("", data, "a task is a JSON object", ", ".join(FIELDS))])
-    reader = _Reader(data, what="a task", fields=FIELDS, required=REQUIRED, defaults=DEFAULTS, sound=sound)
+    reader = _Reader(data, what="a task", fields=FIELDS, required=REQUIRED, defaults=DEFAULTS, sound=sound, hints=OWN)
     values = {
         "name": reader.name(),
         "description": reader.text("description", DESCRIPTION_CHARACTERS),

@@ -19,6 +19,7 @@ from apps.definitions.dags.nodes import FIELDS as NODE_FIELDS
 from apps.definitions.dags.nodes import Node, NodeReader
 from apps.definitions.models import OVERLAP_POLICIES
 from apps.definitions.notifications import read_notifications
+from apps.definitions.reading import OWN
 from apps.definitions.schedules import Schedule
 from apps.definitions.validation import (
     DESCRIPTION_CHARACTERS,
@@ -58,7 +59,7 @@ NODE_ORDER = (*_FIRST, *(name for name in NODE_FIELDS if name not in _FIRST))
 MOST_ACTIVE_RUNS = 10_000
 LONGEST_RUN_SECONDS = 90 * 86_400
 _MOST_ERRORS = 100
-_HINTS = dict.fromkeys(
+_HINTS = OWN | dict.fromkeys(
     ("edges", "dependencies", "depends_on"), '; each node names what it waits for, such as "depends_on": ["load"]'
 )
 
