@@ -168,6 +168,13 @@ def test_files_hold_what_the_filter_finds_and_no_formula(reader: Reader, monkeyp
     assert reader.ask("?format=xml", "download", 400)
 
 
+@pytest.mark.parametrize(
+    "text", ["=1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20a"]
+)
+def test_no_cell_begins_as_a_formula_does(text: str) -> None:
+    assert download._cell(text) == f"'{text}"
+
+
 def test_hostile_text_is_text(reader: Reader) -> None:
     reader.note(
         actor=HOSTILE, action="<b>", target_type="<i>", target_id="<u>", detail={HOSTILE: HOSTILE, "name": HOSTILE}

@@ -19,7 +19,8 @@ from chronoweb.runtime.errors import InvalidInput
 MOST = 100_000
 _AT_ONCE = 1000
 _COLUMNS = ("id", "at", "actor", "action", "target_type", "target_id", "via", "address", "detail")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""With the full-width signs, which spreadsheets of East Asia take for the same."""
 
 
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
