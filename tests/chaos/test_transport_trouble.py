@@ -134,8 +134,8 @@ def test_work_longer_than_a_session_stays_where_it_is_through_a_rolling_deploy(k
     """
     rig = kafka_rig
     rig.environment["CHRONOWEB_CLAIM_DEADLINE_SECONDS"] = "60"
-    rig.environment["CHRONOWEB_WORKER_SLOTS"] = "8"  # a slot for each of them: what has none goes elsewhere
-    rig.ledger.define(handler=sleeping(8, rig.record))
+    rig.environment["CHRONOWEB_WORKER_SLOTS"] = "16"  # whoever gets them has a slot for each: the others go elsewhere
+    rig.ledger.define(handler=sleeping(15, rig.record))
     rig.stand_by("preloader", "watchdog")
     rig.start("dispatcher")
     workers = [rig.start("worker") for _ in range(3)]
