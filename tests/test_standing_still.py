@@ -30,7 +30,8 @@ def test_who_has_locked_something_and_stands_still_loses_its_transaction(
     """A process that is stopped, or whose machine is gone: the server would believe in it for hours."""
     [identity] = ledger.add()
     lock = "SELECT id FROM executions WHERE id = %s FOR UPDATE"
-    monkeypatch.setattr(postgres, "IDLE_IN_TRANSACTION_SECONDS", 1)
+    # Longer than a busy machine stands still between two statements.
+    monkeypatch.setattr(postgres, "IDLE_IN_TRANSACTION_SECONDS", 3)
     with postgres.connect("still", url=ledger.url) as still, postgres.connect("waits", url=ledger.url) as waits:
         still.execute("BEGIN")
         still.execute(lock, [UUID(bytes=identity)])
