@@ -19,6 +19,7 @@ from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
+from apps.executions.models import IdempotencyKey
 from apps.executions.states import Status
 from apps.quickstart.break_it.breaker import Breaker
 from apps.quickstart.break_it.channel import Channel, ask
@@ -28,6 +29,7 @@ from apps.quickstart.break_it.recovery import Recovery, recovery
 from apps.tenants.models import AuditEntry, Role, Tenant
 from tests.console_dags import make_member
 from tests.console_ledger import make_tenant
+from tests.factories import worker_row
 from tests.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -169,8 +171,39 @@ def test_only_owners_of_the_demo_tenant_and_only_where_a_supervisor_listens(
         assert status_of(demo, "act/worker", Role.OWNER, posts=True) == 200
     assert fleet.killed == ["worker-1"]
     entry = AuditEntry.objects.get(action="break_it.worker")
-    assert (entry.tenant, entry.target_id) == (demo, "worker-1")
+    assert (entry.tenant, entry.target_id, entry.detail) == (demo, "worker", {"in_flight": 0, "pid": 12})
     assert json.loads((path.parent / "notes.json").read_text())["acts"][0]["pid"] == 12
+
+
+@pytest.mark.urls("tests.break_it_urls")
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_has_one_name_and_a_click_kills_once(settings: Settings, tmp_path: Path) -> None:
+    """The supervisor's worker-1 is called by the ledger's number of it. A click that hit nothing has used no key."""
+    demo = make_tenant(django_settings.DEMO_TENANT)
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    settings.SERVICES = replace(settings.SERVICES, database_url=database)
+    old, living = (worker_row(process_id=12) for _ in range(2))
+    assert old.pk < living.pk
+    owner, fleet = Client(), Fleet()
+    owner.force_login(make_member(demo, Role.OWNER))
+    click = {"key": "a-click"}
+    with supervised(tmp_path, fleet, questions=5) as path:
+        settings.QUICKSTART_CONTROL = str(path)
+        pieces = owner.get(f"/t/{demo.slug}/break-it/state").json()["pieces"]
+        assert f">{living}</a>" in pieces["alive"]
+        assert "worker-1<" not in pieces["alive"]
+        first, again = (owner.post(f"/t/{demo.slug}/break-it/act/worker", click).json() for _ in range(2))
+        assert first == again == {"said": f"{living} is hit, with 0 in flight"}
+        assert fleet.killed == ["worker-1"]
+        assert f"{living}</b> killed" in owner.get(f"/t/{demo.slug}/break-it/state").json()["pieces"]["acts"]
+        away = {"key": "another"}
+        assert owner.post(f"/t/{demo.slug}/break-it/act/redis", away).status_code == 409
+    for _ in range(2):
+        assert owner.post(f"/t/{demo.slug}/break-it/act/dispatcher", away | {"key": "third"}).status_code == 409
+    assert list(AuditEntry.objects.filter(action="break_it.worker").values_list("target_id", flat=True)) == [
+        str(living)
+    ]
+    assert IdempotencyKey.objects.filter(tenant_id=demo.id).count() == 1
 
 
 def test_without_quickstart_there_is_no_such_address(demo: Tenant) -> None:

@@ -57,6 +57,12 @@ def once(principal: Principal, *, key: str | None, question: str, act: Callable[
         return answer
 
 
+def unheard(principal: Principal, *, key: str | None) -> None:
+    """Give a key free that `once` has taken, of something that then did not come about."""
+    if key is not None:
+        idempotency.forget(postgres.raw(django_connection), tenant_id=principal.tenant_id, key=_named(key))
+
+
 def is_used(principal: Principal, *, key: str | None, question: str) -> bool:
     """Whether this click has been heard before. In the transaction of what it is for. Raises AnotherForm."""
     return key is not None and _take(principal, key, question, answers=[(202, {})]) is not None

@@ -77,3 +77,8 @@ def answer(connection: psycopg.Connection, *, tenant_id: UUID, key: str, status:
     """Keep the answer of a key that `take` has taken in this transaction."""
     parameters = {"tenant": tenant_id, "key": key, "status": status, "body": json.dumps(body)}
     connection.execute(named_sql("key_answer"), parameters)
+
+
+def forget(connection: psycopg.Connection, *, tenant_id: UUID, key: str) -> None:
+    """What the key guards did not come about: it may be used again."""
+    connection.execute(named_sql("key_forget"), {"tenant": tenant_id, "key": key})

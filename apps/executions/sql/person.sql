@@ -22,6 +22,9 @@ WHERE tenant_id = %(tenant)s AND key = ANY(%(keys)s)
 UPDATE idempotency_keys SET response_status = %(status)s, response_body = %(body)s::jsonb
 WHERE tenant_id = %(tenant)s AND key = %(key)s
 
+-- name: key_forget
+DELETE FROM idempotency_keys WHERE tenant_id = %(tenant)s AND key = %(key)s
+
 -- name: lock_pending
 -- A task's executions that are not sent to a worker, locked in the order that everybody locks in.
 SELECT e.id, (extract(epoch FROM e.scheduled_at) * 1000000)::bigint, e.nominal_at, e.run_at, e.status, e.hold,

@@ -1,5 +1,6 @@
 """What the page shows, live: the promises in figures, what was broken and how it recovered, and who is alive."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ class BreakItPage:
     def pieces(self) -> Pieces:
         """Whatever is away: what was known last is shown, and who is away is said."""
         notes = self._notebook.read()
-        away = self._read(notes)
+        processes = self._look()
+        away = self._read(notes, [pid for _, pid in processes])
         reading = self._last or Reading(self._clock.now())
         context = {
             "tenant_slug": self._principal.tenant_slug,
@@ -67,16 +69,16 @@ class BreakItPage:
             "acts": [
                 self._act(act, reading, after) for act, after in zip(notes.acts, [None, *notes.acts], strict=False)
             ],
-            "processes": self._look(),
+            "processes": [_process(name, pid, reading) for name, pid in processes],
         }
         return {
             name: render_to_string(f"quickstart/break_it/_{name}.html", context)
             for name in ("figures", "acts", "alive")
         }
 
-    def _read(self, notes: Notes) -> bool:
+    def _read(self, notes: Notes, pids: Sequence[int]) -> bool:
         try:
-            self._last = ledger.read(settings.SERVICES.database_url, notes)
+            self._last = ledger.read(settings.SERVICES.database_url, notes, pids)
         except psycopg.Error:
             return True
         return False
@@ -104,6 +106,14 @@ class BreakItPage:
             "victims": [_victim(victim) for victim in victims[:MOST_VICTIMS]],
             "more": max(0, len(victims) - MOST_VICTIMS),
         }
+
+
+def _process(name: str, pid: int, reading: Reading) -> dict[str, Any]:
+    """A worker has its number from the ledger, as on every other page: the supervisor's own counts its places."""
+    if not name.startswith("worker-"):
+        return {"place": name, "name": name, "pid": pid, "worker": False, "starts": False}
+    shown = reading.workers.get(pid)
+    return {"place": name, "name": shown or "worker", "pid": pid, "worker": True, "starts": shown is None}
 
 
 def _victim(victim: Victim) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The page "Break it": for owners of the demo tenant, where a supervisor listens, and nowhere else."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from django.conf import settings
@@ -9,7 +11,7 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from apps.console.clicks import key_of, once, question_of
+from apps.console.clicks import key_of, once, question_of, unheard
 from apps.console.fragments import PiecesConsumer, polled
 from apps.console.posts import posted_by
 from apps.console.views import frame, in_tenant
@@ -63,7 +65,7 @@ def act(request: HttpRequest, principal: Principal, *, act: str) -> JsonResponse
             return JsonResponse(begun)
         if act not in ACTS:
             raise NotFound(f"{act} is nothing that can be broken here")
-        return JsonResponse({"said": _broken(principal, folder, act)})
+        return JsonResponse(_broken(request, principal, folder, act))
     except (DatabaseError, InterfaceError, psycopg.Error):
         return JsonResponse({"problem": _AWAY}, status=503)
 
@@ -81,35 +83,65 @@ def _load(principal: Principal, folder: Path) -> str:
     return f"{len(accepted)} executions are on their way. Break something."
 
 
-def _broken(principal: Principal, folder: Path, act: str) -> str:
-    notebook = Notebook(folder)
-    flying = ledger.flying(settings.SERVICES.database_url, notebook.read())
-    target = _target(folder, act)
+@dataclass(frozen=True)
+class _Target:
+    """place: the supervisor's name for the process; name: its own, a worker's from the ledger. pid: 0 for none."""
+
+    place: str
+    name: str
+    pid: int = 0
+
+
+def _broken(request: HttpRequest, principal: Principal, folder: Path, act: str) -> dict[str, Any]:
+    """The click's key and the entry are in the ledger before anything is hit: PostgreSQL itself may be. A click that
+    hit nothing has used no key.
+    """
+    hits: list[tuple[_Target, dict[UUID, int]]] = []
+
+    def noted() -> dict[str, Any]:
+        target, flying = _noted(principal, folder, act)
+        hits.append((target, flying))
+        return {"said": f"{target.name} is hit, with {len(flying)} in flight"}
+
+    key = key_of(request.POST)
+    told = once(principal, key=key, question=question_of(request), act=noted)
+    for target, flying in hits:
+        at = SYSTEM_CLOCK.now()
+        question = {"act": act} if act in ("redis", "postgres") else {"act": "kill", "name": target.place}
+        try:
+            done = _asked(folder, question)
+        except Conflict:
+            unheard(principal, key=key)
+            raise
+        Notebook(folder).broke(Act(at, act, target.name, done.get("pid", 0), flying))
+    return told
+
+
+def _noted(principal: Principal, folder: Path, act: str) -> tuple[_Target, dict[UUID, int]]:
+    """What is to be hit, and what is in flight; with an entry in the audit log."""
+    flying = ledger.flying(settings.SERVICES.database_url, Notebook(folder).read())
+    target = _worker(folder) if act == "worker" else _Target(act, "postgresql" if act == "postgres" else act)
     audit.record(
         tenant_id=principal.tenant_id,
         actor=principal.actor,
         action=f"break_it.{act}",
         target_type="process",
-        target_id=target,
-        detail={"in_flight": len(flying)},
+        target_id=target.name,
+        detail={"in_flight": len(flying)} | ({"pid": target.pid} if target.pid else {}),
     )
-    at = SYSTEM_CLOCK.now()
-    question = {"act": act} if act in ("redis", "postgres") else {"act": "kill", "name": target}
-    done = _asked(folder, question)
-    notebook.broke(Act(at, act, done["name"], done.get("pid", 0), flying))
-    return f"{done['name']} is hit, with {len(flying)} in flight"
+    return target, flying
 
 
-def _target(folder: Path, act: str) -> str:
-    """A process by its name; of workers the one that has most to do."""
-    if act != "worker":
-        return act
-    pids = {
+def _worker(folder: Path) -> _Target:
+    """The one that has most to do."""
+    places = {
         pid: name for name, pid in _asked(folder, {"act": "look"})["processes"].items() if name.startswith("worker")
     }
-    if not pids:
+    if not places:
         raise Conflict("No worker runs just now: they are being started again.")
-    return pids.get(ledger.busiest(settings.SERVICES.database_url, list(pids)) or 0) or min(pids.values())
+    url = settings.SERVICES.database_url
+    pid = ledger.busiest(url, list(places)) or min(places, key=lambda one: places[one])
+    return _Target(places[pid], ledger.workers(url, [pid]).get(pid, "worker"), pid)
 
 
 def _asked(folder: Path, question: dict[str, Any]) -> dict[str, Any]:
