@@ -158,6 +158,16 @@ BUTTONS: dict[str, Button] = {
     ),
     "dead letters: replay a few": _letters("canary", "execution.replay", "executions", sent=lambda _: {"few": "1"}),
     "dead letters: replay": _letters("replay", "replay.start", "replays", sent=lambda _: {}),
+    "dead letters: replay the chosen": _letters(
+        "replay", "replay.start", "replays", sent=lambda desk: {"chosen": "on", "id": str(desk.dead.id)}
+    ),
+    "dead letters: discard the chosen": _letters(
+        "discard",
+        "execution.discard",
+        "executions",
+        "dead_letters",
+        sent=lambda desk: {"chosen": "on", "id": str(desk.dead.id), "note": "old", "counted_at": now().isoformat()},
+    ),
     "dead letters: discard": _letters(
         "discard",
         "execution.discard",

@@ -3,11 +3,23 @@
 import pytest
 
 from apps.definitions.models import Task
+from apps.definitions.services import update_task
 from apps.executions import bulk
 from apps.executions.models import DeadLetter, Execution, ExecutionEvent
 from apps.executions.states import Hold, Status
 from apps.tenants.models import AuditEntry, Role
-from tests.factories import DAILY, EACH_MINUTE, Api, document, execution, make_api, make_task, materialise, problem
+from tests.factories import (
+    DAILY,
+    EACH_MINUTE,
+    Api,
+    document,
+    execution,
+    make_api,
+    make_task,
+    materialise,
+    pointers,
+    problem,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 
@@ -116,6 +128,22 @@ def test_an_act_on_many_goes_round_by_round(api: Api, monkeypatch: pytest.Monkey
     assert set(made.values_list("rerun_of", flat=True)) == {row.id for row in rows}
     refused = problem(api.post("/executions/bulk", {**wanted, "behind": "there"}), 422)
     assert refused["errors"][0]["pointer"] == "/behind"
+
+
+def test_what_runs_again_does_so_as_it_was_or_as_its_task_is_now(api: Api) -> None:
+    """One by one and by filter: what is dead under its own id, what has ended as a new execution."""
+    task = make_task(api.principal, parameters={"n": 1})
+    done, dead = (execution(task, status) for status in (Status.COMPLETED, Status.DEAD_LETTER))
+    update_task(principal=api.principal, task_id=task.id, data={"priority": 1, "parameters": {"n": 2}}, partial=True)
+    wanted = {"action": "retry", "filter": {"task_id": str(task.id), "status": ["completed"]}}
+    assert api.post("/executions/bulk", wanted).json()["done"] == 1
+    assert api.post("/executions/bulk", wanted | {"current_version": True}).json()["done"] == 1
+    assert api.post(f"/executions/{done.id}/retry", {"current_version": True}).status_code == 202
+    again = Execution.objects.filter(rerun_of=done.id).select_related("task_version")
+    found = sorted((one.task_version.number, one.priority, one.parameters["n"], one.attempt) for one in again)
+    assert found == [(1, done.priority, 1, 0), (2, 1, 2, 0), (2, 1, 2, 0)]
+    assert api.post(f"/executions/{dead.id}/retry", {"current_version": True}).json()["task_version"] == 2
+    assert pointers(problem(api.post("/executions/bulk", wanted | {"current_version": 1}), 422)) == {"/current_version"}
 
 
 @pytest.mark.parametrize(

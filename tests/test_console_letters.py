@@ -286,6 +286,44 @@ def test_addresses_that_say_no_filter_show_all(desk: Desk) -> None:
         assert desk.client.get(desk.url("state" + query)).status_code == 404
 
 
+def test_chosen_ones_are_acted_on_alone_and_foreign_ones_are_not_found(desk: Desk) -> None:
+    """A click's key holds of chosen ones, too; chosen ones never become all."""
+    rows = letters(desk.ledger, 4)
+    foreign = letter(Ledger(make_tenant()))
+    meant = [str(row.id) for row in rows[:2]] + [str(foreign.id)]
+    counted = desk.client.get(desk.url("count"), {"chosen": "", "id": meant}).json()
+    assert counted["count"] == 2
+    at = counted["counted_at"]
+    told = desk.act("act/replay", chosen="on", id=meant, counted_at=at, renewed="on", key="a")
+    assert (told["done"], [one["id"] for one in told["refused"]]) == (2, [str(foreign.id)])
+    made = Replay.objects.get(tenant=desk.tenant)
+    assert (made.total, made.left_out, made.current_version) == (3, 1, True)
+    for _ in range(2):
+        told = desk.act("act/discard", chosen="on", id=meant[1:], counted_at=at, note="by hand", key="b")
+        assert (told["done"], told["refused"][0]["task"], told["again"]) == (1, "", False)
+    assert [state(row) for row in rows] == [Status.DEAD_LETTER, Status.CANCELLED] + [Status.DEAD_LETTER] * 2
+    assert desk.audited() == ["replay.start", "execution.discard"]
+    assert state(foreign) is Status.DEAD_LETTER
+    for wrong in ([], ["x"], [meant[0], "y"]):
+        assert desk.act("act/discard", 422, chosen="on", id=wrong, counted_at=at, note="x")["errors"]
+    html = desk.see("?show=each")
+    assert html.count("data-pick=") == 3
+    assert "…" + str(foreign.id)[-8:] in html
+
+
+def test_a_few_go_round_as_their_task_is_now_or_as_they_were(desk: Desk) -> None:
+    who = Dags(desk.tenant).who
+    task = make_task(who)
+    rows = [execution(task, Status.DEAD_LETTER) for _ in range(2)]
+    services.update_task(principal=who, task_id=task.id, data={"priority": 1}, partial=True)
+    desk.act("act/canary", few="1", renewed="on")
+    desk.act("act/canary", few="1")
+    found = [Execution.objects.with_id(row.id).select_related("task_version").get() for row in rows]
+    assert sorted(one.task_version.number for one in found) == [1, 2]
+    assert {one.state for one in found} == {Status.SCHEDULED}
+    desk.act("act/canary", 422, few="1", renewed="maybe")
+
+
 ACTS = ("act/canary", "act/replay", "act/discard", "{id}/act/replay", "{id}/act/discard", "replays/{replay}/stop")
 
 

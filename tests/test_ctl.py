@@ -245,7 +245,8 @@ def test_many_dead_letters_at_once() -> None:
         if request.method == "GET":
             return httpx.Response(200, json={"items": [{"id": ID}], "next_cursor": None})
         sent.append((request.url.path, json.loads(request.read())))
-        told = {"matching": 3, "id": ID, "total": 3, "per_second": 5}
+        told = {"matching": 3, "id": ID, "total": 3, "per_second": 5, "counted_at": "2026-01-01T00:00:00Z"}
+        told |= {"done": 3, "refused": [], "remaining": 0}
         return httpx.Response(202, json=told)
 
     def run(*words: str, ends: Exit = Exit.DONE) -> str:
@@ -259,6 +260,10 @@ def test_many_dead_letters_at_once() -> None:
     run("dlq", "retry-all", "--task", "a", "--since", "2026-01-01T00:00:00Z", "--rate", "5", "--from-start")
     assert "3 run again, 5 a second" in run("dlq", "retry-all", "--all")
     run("dlq", "stop", ID)
+    assert "say --all" in run("dlq", "discard-all", ends=Exit.USAGE)
+    assert "3 discarded" in run("dlq", "discard-all", "--id", ID, "--reason", "old")
+    run("dlq", "retry-all", "--id", ID, "--current-version")
+    run("runs", "retry", ID, "--current-version")
     assert sent == [
         ("/api/v1/admin/dlq/retry-all", {"dry_run": True}),
         (
@@ -267,6 +272,10 @@ def test_many_dead_letters_at_once() -> None:
         ),
         ("/api/v1/admin/dlq/retry-all", {}),
         (f"/api/v1/admin/dlq/replays/{ID}/stop", {}),
+        ("/api/v1/admin/dlq/discard-all", {"ids": [ID], "reason": "old", "dry_run": True}),
+        ("/api/v1/admin/dlq/discard-all", {"ids": [ID], "reason": "old", "until": "2026-01-01T00:00:00Z"}),
+        ("/api/v1/admin/dlq/retry-all", {"ids": [ID], "current_version": True}),
+        (f"/api/v1/executions/{ID}/retry", {"current_version": True}),
     ]
 
 

@@ -157,6 +157,10 @@ def test_who_leads_no_more_replays_nothing(mover: Replays) -> None:
         ("per_second", 1001),
         ("from_start", "yes"),
         ("dry_run", 1),
+        ("current_version", "yes"),
+        ("ids", []),
+        ("ids", ["nobody"]),
+        ("ids", str(UUID(int=0))),
         ("color", "red"),
     ],
 )
@@ -178,3 +182,75 @@ def test_dead_letters_are_listed_by_what_they_died_of_and_when() -> None:
     assert listed("fingerprint=HTTP 503") == [str(old.id)]
     assert listed(f"since={edge}") == [str(new.id)]
     assert listed(f"until={edge}") == [str(old.id)]
+
+
+def test_chosen_ones_alone_and_each_that_was_not_is_told(mover: Replays) -> None:
+    """Another tenant's is as one that never was. What somebody else saw to, or died again, in between is told too."""
+    api = make_api()
+    task = make_task(api.principal)
+    rows = [execution(task, Status.DEAD_LETTER) for _ in range(5)]
+    foreign = execution(make_task(make_principal()), Status.DEAD_LETTER)
+    meant = [str(row.id) for row in [*rows[:4], foreign]]
+    assert api.post("/admin/dlq/retry-all", {"ids": meant, "dry_run": True}).json() == {"matching": 4}
+    made = api.post("/admin/dlq/retry-all", {"ids": meant, "per_second": 2}).json()
+    missing = {"id": str(foreign.id), "detail": dead_letters.MISSING}
+    assert (made["total"], made["left_out"], made["refused"]) == (5, 1, [missing])
+    assert api.post("/admin/dlq/retry-all", {"ids": meant[::-1], "per_second": 2}).json()["id"] == made["id"]
+    services.discard(principal=api.principal, execution_id=rows[1].id, reason="known")
+    DeadLetter.objects.filter(execution_id=rows[2].id).update(since=now() + timedelta(seconds=5))
+    while Replay.objects.get(id=made["id"]).state == ReplayState.RUNNING:
+        mover.move_on(EPOCH)
+    ended = api.get(f"/admin/dlq/replays/{made['id']}").json()
+    assert (ended["replayed"], ended["left_out"]) == (2, 3)
+    assert {one["id"] for one in ended["refused"]} == {str(foreign.id), str(rows[1].id), str(rows[2].id)}
+    wanted = [Status.SCHEDULED, Status.CANCELLED, Status.DEAD_LETTER, Status.SCHEDULED, Status.DEAD_LETTER]
+    assert [reread(row).state for row in rows] == wanted
+    assert reread(foreign).state is Status.DEAD_LETTER
+
+
+def test_under_the_versions_in_force_and_what_does_not_fit_is_told(mover: Replays) -> None:
+    """Each with the terms of its own task, parameters of its own kept; in one pass, with an event of each."""
+    api = make_api()
+    task, other = make_task(api.principal, parameters={"n": 1}), make_task(api.principal)
+    rows = [execution(task, Status.DEAD_LETTER, attempt=attempt) for attempt in (3, 4)]
+    own = execution(task, Status.DEAD_LETTER, attempt=3, payload={"customer": 7})
+    same = execution(other, Status.DEAD_LETTER, attempt=3)
+    misfit = execution(task, Status.DEAD_LETTER, attempt=3, payload={"nobody": 1})
+    key = {"key": "c-{{ parameters.customer }}", "limit": 1}
+    mended = {"retry_policy": {"max_attempts": 2}, "priority": 1, "parameters": {"customer": 5}, "concurrency": key}
+    definitions.update_task(principal=api.principal, task_id=task.id, data=mended, partial=True)
+    before = same.version
+    made = api.post("/admin/dlq/retry-all", {"current_version": True}).json()
+    assert made["current_version"] is True
+    other_terms = problem(api.post("/admin/dlq/retry-all", {}), 409)
+    assert "differs in the version" in other_terms["detail"]
+    mover.move_on(EPOCH)
+    found = [reread(row) for row in [*rows, own, same]]
+    assert [one.state for one in found] == [Status.SCHEDULED] * 4
+    terms = [(one.task_version.number, one.max_attempts, one.priority) for one in found[:3]]
+    assert terms == [(2, 5, 1), (2, 6, 1), (2, 5, 1)]
+    assert [one.parameters for one in found[:3]] == [{"customer": 5}, {"customer": 5}, {"customer": 7}]
+    assert [str(one.concurrency_key).rpartition("c-")[2] for one in found[:3]] == ["5", "5", "7"]
+    assert (found[3].task_version.number, found[3].version) == (1, before + 1)
+    assert reasons(own) == [f"replayed from the dead letters by {made['id']}", "goes on under version 2 of its task"]
+    [refused] = api.get(f"/admin/dlq/replays/{made['id']}").json()["refused"]
+    assert refused["id"] == str(misfit.id)
+    assert "do not fit version 2" in refused["detail"]
+    assert reread(misfit).state is Status.DEAD_LETTER
+
+
+def test_many_are_discarded_over_the_api_as_they_were_counted() -> None:
+    api = make_api()
+    rows = [execution(make_task(api.principal), Status.DEAD_LETTER) for _ in range(3)]
+    foreign = execution(make_task(make_principal()), Status.DEAD_LETTER)
+    counted = api.post("/admin/dlq/discard-all", {"dry_run": True}).json()
+    assert counted["matching"] == 3
+    DeadLetter.objects.filter(execution_id=rows[2].id).update(since=now() + timedelta(seconds=5))
+    chosen = {"ids": [str(rows[0].id), str(foreign.id)], "reason": "known"}
+    told = api.post("/admin/dlq/discard-all", chosen).json()
+    assert told == {"done": 1, "refused": [{"id": str(foreign.id), "detail": dead_letters.MISSING}], "remaining": 0}
+    rest = api.post("/admin/dlq/discard-all", {"until": counted["counted_at"]}).json()
+    assert rest == {"done": 1, "refused": [], "remaining": 0}
+    wanted = [Status.CANCELLED, Status.CANCELLED, Status.DEAD_LETTER, Status.DEAD_LETTER]
+    assert [reread(row).state for row in [*rows, foreign]] == wanted
+    assert AuditEntry.objects.filter(action="execution.discard").count() == 2

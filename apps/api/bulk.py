@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from apps.api import problems
 from apps.api.authentication import principal
 from apps.api.base import ApiView, body_object
-from apps.api.executions import ExecutionFilters, wanted
+from apps.api.executions import ExecutionFilters, flag, wanted
 from apps.api.filters import Filters, applied, read
 from apps.api.idempotency import HEADER
 from apps.api.openapi.declare import documented
@@ -21,8 +21,10 @@ from apps.definitions import services
 from apps.definitions.bulk import ACTIONS as TASK_ACTIONS
 from apps.definitions.bulk import act_on_tasks
 from apps.definitions.models import Task
+from apps.definitions.replaying import retry_renewed
 from apps.definitions.standing import check_note
 from apps.executions import bulk
+from apps.executions import services as run_again
 from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInput, InvalidInputs
 from chronoweb.runtime.uuids import parse_uuid
 
@@ -138,7 +140,7 @@ def _note(body: Mapping[str, Any]) -> Any:
 class BulkExecutions(_BulkView):
     filters = ExecutionFilters
     actions = bulk.ACTIONS
-    fields = (*FIELDS, "behind")
+    fields = (*FIELDS, "behind", "current_version")
 
     @documented("Act on executions by filter", takes="BulkExecutions", gives="BulkExecutionsAnswer", fails=(409,))
     def post(self, request: Request) -> Response:
@@ -148,11 +150,13 @@ class BulkExecutions(_BulkView):
         and all that is ahead. Count first, as with tasks; counting ends at 10,000, and `more` says so. A request acts
         for a few seconds, and one with an Idempotency-Key, which is one transaction, on 500 executions: where
         `behind` is no null, the same request with this `behind` goes on there.
+        What runs again does so under the version that it had, or, with `current_version`, the one that its task has now.
         """
         return self.answer(request)
 
     def check(self, body: Mapping[str, Any]) -> None:
         _behind(body)
+        flag(body, "current_version")
 
     def find(self, request: Request, action: str, values: Mapping[str, Any], body: Mapping[str, Any]) -> Sequence[UUID]:
         asked: dict[str, Any] = {"action": action, "wanted": wanted(values), "behind": _behind(body)}
@@ -162,10 +166,15 @@ class BulkExecutions(_BulkView):
         return {"matched": min(len(found), bulk.MOST), "more": len(found) > bulk.MOST}
 
     def act(self, request: Request, action: str, found: Sequence[UUID], body: Mapping[str, Any]) -> bulk.Done:
-        if HEADER in request.headers:
-            return bulk.act(principal=principal(request), action=action, identities=found[: bulk.BATCH])
-        seconds = bulk.ACT_SECONDS
-        return bulk.act(principal=principal(request), action=action, identities=found, seconds=seconds)
+        retry = retry_renewed if flag(body, "current_version") else run_again.retry
+        in_one = HEADER in request.headers
+        return bulk.act(
+            principal=principal(request),
+            action=action,
+            identities=found[: bulk.BATCH] if in_one else found,
+            seconds=None if in_one else bulk.ACT_SECONDS,
+            retry=retry,
+        )
 
     def goes_on(self, found: Sequence[UUID], handled: int) -> dict[str, Any]:
         return {"behind": str(found[handled - 1]) if 0 < handled < len(found) else None}

@@ -1,9 +1,12 @@
-"""/api/v1/admin/dlq/retry-all and …/replays: many dead letters go round again, at a pace, with progress and a stop."""
+"""/api/v1/admin/dlq/retry-all, …/replays and …/discard-all: many dead letters go round again, at a pace, with progress
+and a stop, or nobody wants them any more; by filter, or one by one by their ids.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db import connection as django_connection
 from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,19 +18,24 @@ from apps.api.openapi.declare import Answer, declared, documented
 from apps.api.pagination import Ordering
 from apps.api.representations import moment
 from apps.definitions.schedule_input import Reader
-from apps.executions import dead_letters
-from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND, DeadLetterFilter
+from apps.executions import dead_letter_acts, dead_letters, person_store
+from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_IDS, MOST_PER_SECOND, DeadLetterFilter
 from apps.executions.models import Replay
+from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import InvalidInputs
+from chronoweb.runtime.uuids import parse_uuid
 
-FIELDS = ("task_id", "fingerprint", "since", "until", "per_second", "from_start", "dry_run")
+FILTER = ("task_id", "fingerprint", "since", "until", "ids")
+FIELDS = (*FILTER, "per_second", "from_start", "current_version", "dry_run")
+DISCARD_FIELDS = (*FILTER, "reason", "dry_run")
 FINGERPRINT_CHARACTERS = 200
 
 
 class RetryAll(ApiView):
     """All that the filter means and that are dead now. With dry_run they are counted, and nothing is done.
 
-    While a replay of the same filter goes on, that one is the answer: a second call does nothing more.
+    While a replay of the same filter and terms goes on, that one is the answer: a second call does nothing more. Ids
+    that are no dead letters of the tenant hinder nothing: `refused` says why of each.
     """
 
     @documented(
@@ -38,15 +46,54 @@ class RetryAll(ApiView):
             200: Answer({"application/json": "RetryAllCount"}),
             202: Answer({"application/json": "DeadLetterReplay"}, headers=("Location",)),
         },
+        fails=(409,),
     )
     def post(self, request: Request) -> Response:
         data = body_object(request, fields=FIELDS)
-        wanted, terms, dry_run = _read(data)
+        reader = Reader(data)
+        wanted = _filter(data, reader)
+        per_second = reader.whole("per_second", 1, MOST_PER_SECOND)
+        flags = _flags(data, reader, "from_start", "current_version", "dry_run")
+        if reader.errors:
+            raise InvalidInputs(reader.errors)
+        who = principal(request)
+        if flags["dry_run"]:
+            return Response({"matching": dead_letters.count(who, wanted)})
+        made = dead_letters.start_replay(
+            principal=who,
+            wanted=wanted,
+            per_second=per_second or DEFAULT_PER_SECOND,
+            from_start=flags["from_start"],
+            current_version=flags["current_version"],
+        )
+        return Response(shown(made), status=202, headers={"Location": f"/api/v1/admin/dlq/replays/{made.id}"})
+
+
+class DiscardAll(ApiView):
+    """Up to 200 of a filter in one request, the earliest due first; `remaining` are for the next one. With dry_run they
+    are counted; with the `counted_at` of that as `until`, what has died since is not meant.
+    """
+
+    @documented(
+        "Discard dead letters by filter",
+        takes="DiscardAllInput",
+        gives={200: Answer({"application/json": "DiscardAllAnswer"})},
+    )
+    def post(self, request: Request) -> Response:
+        data = body_object(request, fields=DISCARD_FIELDS)
+        reader = Reader(data)
+        wanted = _filter(data, reader)
+        dry_run = _flags(data, reader, "dry_run")["dry_run"]
+        if reader.errors:
+            raise InvalidInputs(reader.errors)
         who = principal(request)
         if dry_run:
-            return Response({"matching": dead_letters.count(who, wanted)})
-        made = dead_letters.start_replay(principal=who, wanted=wanted, **terms)
-        return Response(shown(made), status=202, headers={"Location": f"/api/v1/admin/dlq/replays/{made.id}"})
+            now = person_store.database_now(postgres.raw(django_connection))
+            return Response({"matching": dead_letters.count(who, wanted), "counted_at": moment(now)})
+        done = dead_letter_acts.discard(principal=who, wanted=wanted, reason=data.get("reason") or "")
+        looked_at = len(done.done) + len(done.refused)
+        remaining = len(wanted.ids) - looked_at if wanted.ids is not None else dead_letters.count(who, wanted)
+        return Response({"done": len(done.done), "refused": _refused(done.refused), "remaining": remaining})
 
 
 class Replays(ListView):
@@ -79,21 +126,26 @@ def shown(row: Replay) -> dict[str, Any]:
     return {
         "id": str(row.id),
         "state": row.state,
-        "filter": row.filter,
+        "filter": {"ids": None, **row.filter},
         "per_second": row.per_second,
         "from_start": row.from_start,
+        "current_version": row.current_version,
         "total": row.total,
         "replayed": row.replayed,
         "left_out": row.left_out,
+        "refused": _refused(row.refused),
         "created_at": moment(row.created_at),
         "created_by": row.created_by,
         "ended_at": moment(row.ended_at),
     }
 
 
-def _read(data: dict[str, Any]) -> tuple[DeadLetterFilter, dict[str, Any], bool]:
-    """The filter, the terms, and whether only to count. Raises InvalidInputs."""
-    reader = Reader(data)
+def _refused(found: Mapping[Any, str]) -> list[dict[str, str]]:
+    return [{"id": str(identity), "detail": why} for identity, why in found.items()]
+
+
+def _filter(data: dict[str, Any], reader: Reader) -> DeadLetterFilter:
+    """What is wrong is told to the reader."""
     since, until = (reader.moment(name, "UTC", last_pass=False) for name in ("since", "until"))
     if since and until and since >= until:
         reader.refuse("until", "is not after since", "a later date-time")
@@ -102,16 +154,28 @@ def _read(data: dict[str, Any]) -> tuple[DeadLetterFilter, dict[str, Any], bool]
         not isinstance(fingerprint, str) or len(fingerprint) > FINGERPRINT_CHARACTERS or "\0" in fingerprint
     ):
         reader.refuse("fingerprint", "is no fingerprint", f"text of at most {FINGERPRINT_CHARACTERS} characters")
-    flags = {name: data.get(name) for name in ("from_start", "dry_run")}
-    for name, value in flags.items():
-        if value is not None and not isinstance(value, bool):
+    return DeadLetterFilter(
+        _identity(data.get("task_id"), reader), fingerprint, since, until, _ids(data.get("ids"), reader)
+    )
+
+
+def _flags(data: dict[str, Any], reader: Reader, *names: str) -> dict[str, bool]:
+    for name in names:
+        if data.get(name) is not None and not isinstance(data[name], bool):
             reader.refuse(name, "must be true or false", ("true", "false"))
-    per_second = reader.whole("per_second", 1, MOST_PER_SECOND)
-    task_id = _identity(data.get("task_id"), reader)
-    if reader.errors:
-        raise InvalidInputs(reader.errors)
-    terms = {"per_second": per_second or DEFAULT_PER_SECOND, "from_start": bool(flags["from_start"])}
-    return DeadLetterFilter(task_id, fingerprint, since, until), terms, bool(flags["dry_run"])
+    return {name: data.get(name) is True for name in names}
+
+
+def _ids(value: Any, reader: Reader) -> tuple[UUID, ...] | None:
+    """None, which is no choice, is no empty choice: an act on all instead of some cannot be undone."""
+    if value is None:
+        return None
+    texts = value if isinstance(value, list) else []
+    found = [parse_uuid(one) if isinstance(one, str) else None for one in texts]
+    if not found or None in found or len(found) > MOST_IDS:
+        reader.refuse("ids", "are no ids of dead letters", f"a list of 1 to {MOST_IDS} UUIDs")
+        return ()
+    return tuple(dict.fromkeys(one for one in found if one))
 
 
 def _identity(value: Any, reader: Reader) -> UUID | None:

@@ -16,7 +16,7 @@ from apps.api.lists import ListView
 from apps.api.openapi.declare import declared, documented
 from apps.api.openapi.shapes import text
 from apps.api.pagination import Ordering, PageRequest
-from apps.definitions.replaying import replay_edited, replay_renewed
+from apps.definitions.replaying import replay_edited, replay_renewed, retry_renewed
 from apps.definitions.selectors import refuse_unknown_task
 from apps.executions import selectors, services
 from apps.executions.models import DeadLetter as DeadLetterRow
@@ -106,19 +106,22 @@ class OneExecution(ApiView):
 
 
 class RetryExecution(ApiView):
-    """A dead letter goes round again under its id; what ended otherwise gets a new execution."""
+    """A dead letter goes round again under its id; what ended otherwise gets a new execution. Under the version that it
+    had, or, if `current_version` is true, the one that its task has now.
+    """
 
     @documented(
         "Run an execution again",
-        takes="Empty",
+        takes="RunAgain",
         body_optional=True,
         gives={202: "ExecutionDetail"},
         headers=("Location",),
         fails=(409,),
     )
     def post(self, request: Request, execution_id: UUID) -> Response:
-        body_object(request, fields=())
-        return _detail(request, services.retry(principal=principal(request), execution_id=execution_id), status=202)
+        renewed = flag(body_object(request, fields=("current_version",)), "current_version")
+        retry = retry_renewed if renewed else services.retry
+        return _detail(request, retry(principal=principal(request), execution_id=execution_id), status=202)
 
 
 class CancelExecution(ApiView):
@@ -191,16 +194,21 @@ class ReplayDeadLetter(ApiView):
     )
     def post(self, request: Request, execution_id: UUID) -> Response:
         data = body_object(request, fields=("from_start", "parameters", "current_version"))
-        for name in ("from_start", "current_version"):
-            if not isinstance(data.get(name, False), bool):
-                raise InvalidInput(f"/{name}", data[name], "must be true or false", "true, false")
-        from_start, renewed = data.get("from_start", False), data.get("current_version", False)
+        from_start, renewed = flag(data, "from_start"), flag(data, "current_version")
         who: dict[str, Any] = {"principal": principal(request), "execution_id": execution_id, "from_start": from_start}
         if data.get("parameters") is not None:
             again = replay_edited(parameters=data["parameters"], renewed=renewed, **who)
         else:
             again = replay_renewed(**who) if renewed else services.replay(**who)
         return _detail(request, again, status=202)
+
+
+def flag(data: Mapping[str, Any], name: str) -> bool:
+    """A field that is true or false; false where it is missing. Raises InvalidInput."""
+    value = data.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidInput(f"/{name}", value, "must be true or false", "true, false")
+    return value
 
 
 def _detail(request: Request, execution_id: UUID, *, status: int = 200) -> Response:

@@ -101,6 +101,7 @@ urlpatterns = [
     path("v1/webhook-secret/rotate", webhook_secret.RotateWebhookSecret.as_view()),
     path("v1/admin/dlq", executions.DeadLetters.as_view()),
     path("v1/admin/dlq/retry-all", dead_letters.RetryAll.as_view()),
+    path("v1/admin/dlq/discard-all", dead_letters.DiscardAll.as_view()),
     path("v1/admin/dlq/replays", dead_letters.Replays.as_view()),
     path("v1/admin/dlq/replays/<uuid:replay_id>", dead_letters.OneReplay.as_view()),
     path("v1/admin/dlq/replays/<uuid:replay_id>/stop", dead_letters.StopReplay.as_view()),

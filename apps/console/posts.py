@@ -103,6 +103,14 @@ def counted_at(given: Mapping[str, str]) -> datetime | None:
     return moment
 
 
+def renewed_in(given: Mapping[str, str]) -> bool:
+    """Whether a form wants what runs again to do so as its task is now, rather than as it was then."""
+    text = given.get("renewed", "")
+    if text not in ("", "on"):
+        raise InvalidInput("/renewed", text[:50], "says not under which version", "on, or nothing")
+    return bool(text)
+
+
 def no_fields(request: HttpRequest) -> None:
     """For what says all by its address. Dialogs send an empty note. Raises InvalidInputs."""
     refuse_unknown(request, {"note"})

@@ -121,11 +121,13 @@ def _executions(verbs: Any) -> None:
     logs.add_argument("--attempt", metavar="N", type=int, help="of this attempt alone")
     logs.add_argument("--timestamps", "-t", action="store_true", help="the time before each line")
     _limit(logs, default=MOST)
+    retry = _verb(verbs, "retry", "run it again", executions.retry)
+    _current_version(retry)
     each = [
         _verb(verbs, "show", "show one with its result or error", executions.show),
         _verb(verbs, "explain", "say why it is not running", executions.explain),
         _verb(verbs, "cancel", "stop it", executions.cancel),
-        _verb(verbs, "retry", "run it again", executions.retry),
+        retry,
     ]
     for verb in (logs, *each):
         verb.add_argument("execution", metavar="ID", type=_identity)
@@ -153,7 +155,14 @@ def _dead_letters(verbs: Any) -> None:
     every.add_argument("--all", action="store_true", help="without a filter: every one")
     every.add_argument("--dry-run", action="store_true", help="only count them")
     every.add_argument("--rate", metavar="N", type=int, help="so many a second")
-    for verb in (list_, every):
+    discard_all = _verb(verbs, "discard-all", "give up all that the filter finds", dead_letters.discard_all)
+    discard_all.add_argument("--all", action="store_true", help="without a filter: every one")
+    discard_all.add_argument("--dry-run", action="store_true", help="only count them")
+    for verb in (every, discard_all):
+        verb.add_argument(
+            "--id", dest="ids", metavar="ID", type=_identity, action="append", help="this one; may be said again"
+        )
+    for verb in (list_, every, discard_all):
         verb.add_argument("--task", metavar="TASK", help="name or id")
         verb.add_argument("--fingerprint", metavar="TEXT", help="those of one kind of error")
         verb.add_argument("--since", metavar="TIME", help="those that died from then on")
@@ -161,14 +170,21 @@ def _dead_letters(verbs: Any) -> None:
     retry = _verb(verbs, "retry", "run one again", dead_letters.retry)
     for verb in (retry, every):
         verb.add_argument("--from-start", action="store_true", help="not behind the last checkpoint")
+        _current_version(verb)
     _limit(_verb(verbs, "replays", "list what retry-all has begun", dead_letters.replays))
     stop = _verb(verbs, "stop", "stop what retry-all has begun", dead_letters.stop)
     stop.add_argument("replay", metavar="REPLAY", type=_identity)
     discard = _verb(verbs, "discard", "give one up", dead_letters.discard)
-    discard.add_argument("--reason", help="why, for whoever looks")
+    for verb in (discard, discard_all):
+        verb.add_argument("--reason", help="why, for whoever looks")
     show = _verb(verbs, "show", "show one with its attempts and error", executions.show)
     for verb in (retry, discard, show):
         verb.add_argument("execution", metavar="ID", type=_identity)
+
+
+def _current_version(verb: ArgumentParser) -> None:
+    words = "as the task is now; without it, as it was then: under the version that it had"
+    verb.add_argument("--current-version", action="store_true", help=words)
 
 
 def _filters(verb: ArgumentParser) -> None:

@@ -59,7 +59,8 @@ def cancel(client: Client, options: Namespace, output: Output) -> None:
 
 
 def retry(client: Client, options: Namespace, output: Output) -> None:
-    _one(output, client.post(f"/executions/{options.execution}/retry"))
+    body = {"current_version": True} if options.current_version else None
+    _one(output, client.post(f"/executions/{options.execution}/retry", body))
 
 
 def logs(client: Client, options: Namespace, output: Output) -> None:

@@ -6,14 +6,13 @@ from uuid import UUID
 from django.db import connection as django_connection
 from django.db import transaction
 
-from apps.definitions import json_values
+from apps.definitions import json_values, renewing
 from apps.definitions.models import Task
-from apps.definitions.plans import plan_of
 from apps.definitions.validation import check_parameters
-from apps.executions import concurrency, person_store, selectors, services
+from apps.executions import concurrency, selectors, services
 from apps.executions.models import Execution
-from apps.executions.person_store import Move
 from apps.executions.services import Edited
+from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
 from chronoweb.runtime import postgres
@@ -27,7 +26,8 @@ def replay_edited(
     """As services.replay, with `parameters` instead of its own if they differ from them.
 
     renewed: under the version of its task that is in force now, with what that says of handler, attempts, priority,
-    overlap, concurrency and time limits. One of a run of a DAG keeps the version that its run has.
+    overlap, concurrency and time limits, and with its parameters, if it has none of its own and `parameters` are those
+    that it failed with. One of a run of a DAG keeps the version that its run has.
     Raises InvalidInputs (pointers below "/parameters"), NotFound, Conflict.
     """
     found = selectors.execution(principal, execution_id)
@@ -36,7 +36,8 @@ def replay_edited(
     edited = None if parameters == found.parameters else read_edited(found, parameters, declared=declared)
     made = services.replay(principal=principal, execution_id=execution_id, from_start=from_start, edited=edited)
     if task:
-        _renew(principal, task, execution_id, parameters)
+        follows = edited is None and found.payload is None
+        _renew(principal, task, execution_id, task.parameters if follows else parameters)
     return made
 
 
@@ -46,6 +47,22 @@ def replay_renewed(*, principal: Principal, execution_id: UUID, from_start: bool
     return replay_edited(
         principal=principal, execution_id=execution_id, parameters=parameters, from_start=from_start, renewed=True
     )
+
+
+@transaction.atomic
+def retry_renewed(*, principal: Principal, execution_id: UUID) -> UUID:
+    """As services.retry, under its task as that is now; of a run of a DAG under the version that its run has.
+
+    Raises NotFound; Conflict while it has not ended; InvalidInputs where its parameters do not fit its task any more.
+    """
+    found = selectors.execution(principal, execution_id)
+    if found.state is Status.DEAD_LETTER:
+        return replay_renewed(principal=principal, execution_id=execution_id)
+    made = services.retry(principal=principal, execution_id=execution_id)
+    task = _newer(principal, found)
+    if task is not None:
+        _renew(principal, task, made, task.parameters if found.payload is None else found.payload)
+    return made
 
 
 def read_edited(execution: Execution, parameters: Any, *, declared: Any) -> Edited:
@@ -77,11 +94,12 @@ def _newer(principal: Principal, execution: Execution) -> Task | None:
 
 def _renew(principal: Principal, task: Task, execution_id: UUID, parameters: Any) -> None:
     """Give what was just replayed, and so is locked, the terms of the task's version; its attempts go on counting."""
-    connection = postgres.raw(django_connection)
-    row = person_store.lock_one(connection, identity=execution_id, tenant_id=principal.tenant_id)
-    assert row is not None
-    plan = plan_of(task)
-    plan["max_attempts"] += row.attempt
-    plan["concurrency_key"] = concurrency.key_of(task.concurrency, parameters, tenant_id=task.tenant_id.bytes)
-    move = Move(row, row.status, row.hold, f"goes on under version {task.version} of its task", row.run_at)
-    person_store.rewrite(connection, [move], plan=plan, actor=principal.actor)
+    key = concurrency.key_of(task.concurrency, parameters, tenant_id=task.tenant_id.bytes)
+    renewing.rewrite(
+        postgres.raw(django_connection),
+        task,
+        [execution_id],
+        keys={execution_id.bytes: key},
+        tenant_id=principal.tenant_id,
+        actor=principal.actor,
+    )

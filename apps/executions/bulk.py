@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import Protocol
 from uuid import UUID
 
 from django.db import connection as django_connection
@@ -24,6 +25,12 @@ RETRIED = 50
 """Of one batch of retries, each of which is several statements."""
 ACT_SECONDS = 3.0
 """After so long a request begins no further batch: what it has not come to remains for the next."""
+
+
+class Retry(Protocol):
+    """services.retry, or one of its kind (definitions.replaying): under which version, it decides."""
+
+    def __call__(self, *, principal: Principal, execution_id: UUID) -> UUID: ...
 
 
 @dataclass
@@ -52,10 +59,18 @@ def fitted(action: str, wanted: selectors.Filter) -> selectors.Filter:
     return wanted if wanted.statuses else replace(wanted, statuses=FITTING[action])
 
 
-def act(*, principal: Principal, action: str, identities: Sequence[UUID], seconds: float | None = None) -> Done:
+def act(
+    *,
+    principal: Principal,
+    action: str,
+    identities: Sequence[UUID],
+    seconds: float | None = None,
+    retry: Retry = services.retry,
+) -> Done:
     """Cancel, or retry. seconds: no further batch is begun after so long; None: all are acted on."""
-    acts = {"cancel": cancel_executions, "retry": retry_executions}
-    return acts[action](principal=principal, identities=identities, seconds=seconds)
+    if action == "cancel":
+        return cancel_executions(principal=principal, identities=identities, seconds=seconds)
+    return retry_executions(principal=principal, identities=identities, seconds=seconds, retry=retry)
 
 
 def cancel_executions(*, principal: Principal, identities: Sequence[UUID], seconds: float | None = None) -> Done:
@@ -87,7 +102,9 @@ def _cancel(principal: Principal, rows: Sequence[Pending]) -> set[bytes]:
     return touched | already
 
 
-def retry_executions(*, principal: Principal, identities: Sequence[UUID], seconds: float | None = None) -> Done:
+def retry_executions(
+    *, principal: Principal, identities: Sequence[UUID], seconds: float | None = None, retry: Retry = services.retry
+) -> Done:
     """Run each once more, as services.retry does; each stands for itself."""
     found = Done()
     for batch in batches(identities, size=RETRIED, seconds=seconds):
@@ -96,7 +113,7 @@ def retry_executions(*, principal: Principal, identities: Sequence[UUID], second
             for identity in batch:
                 try:
                     with transaction.atomic():
-                        services.retry(principal=principal, execution_id=identity)
+                        retry(principal=principal, execution_id=identity)
                 except ChronowebError as refused:
                     found.failed[identity] = str(refused)
                 else:

@@ -4,18 +4,19 @@ Each is a transaction of its own, so what somebody else has seen to meanwhile is
 sent round by a replay with a pace (dead_letters.py).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from apps.executions import services
-from apps.executions.dead_letters import DeadLetterFilter
+from apps.executions.dead_letters import MISSING, DeadLetterFilter
 from apps.executions.models import DeadLetter
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
-from chronoweb.runtime.errors import Conflict, NotFound
+from chronoweb.runtime.errors import ChronowebError, Conflict, InvalidInputs, NotFound
 
 MOST_CANARIES = 20
 MOST_DISCARDED = 200
@@ -24,41 +25,79 @@ MOST_DISCARDED = 200
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """done: ids of what runs again, or was discarded. left_out: others had seen to them, or cannot run again."""
+    """done: ids of what runs again, or was discarded. refused: the others, and why; they hindered nothing else.
+
+    behind: the last that was looked at; what follows it is for the next request. None: nothing was.
+    """
 
     done: list[UUID]
-    left_out: int
+    refused: dict[UUID, str]
+    behind: UUID | None = None
 
 
-def canary(*, principal: Principal, wanted: DeadLetterFilter, few: int, from_start: bool = False) -> Done:
+class ReplayOne(Protocol):
+    """services.replay, or one of its kind (definitions.replaying): under which version, it decides."""
+
+    def __call__(self, *, principal: Principal, execution_id: UUID, from_start: bool) -> UUID: ...
+
+
+def canary(
+    *,
+    principal: Principal,
+    wanted: DeadLetterFilter,
+    few: int,
+    from_start: bool = False,
+    replay: ReplayOne = services.replay,
+) -> Done:
     """Send the `few` that are due last round again: they tell whether the rest is worth it."""
     found = _of(principal, wanted).order_by("-execution_id")[: min(few, MOST_CANARIES)]
     return _each(
-        found.values_list("execution_id", flat=True),
-        lambda identity: services.replay(principal=principal, execution_id=identity, from_start=from_start),
+        list(found.values_list("execution_id", flat=True)),
+        lambda identity: replay(principal=principal, execution_id=identity, from_start=from_start),
+        refusals=(Conflict, NotFound, InvalidInputs),
     )
 
 
-def discard(*, principal: Principal, wanted: DeadLetterFilter, reason: str, most: int = MOST_DISCARDED) -> Done:
-    """Give up to `most` of them up, the earliest due first. Raises InvalidInputs."""
+def discard(
+    *,
+    principal: Principal,
+    wanted: DeadLetterFilter,
+    reason: str,
+    most: int = MOST_DISCARDED,
+    behind: UUID | None = None,
+) -> Done:
+    """Give up to `most` of them up, the earliest due first, from `behind` on. Raises InvalidInputs."""
+    found = _of(principal, wanted)
+    if behind is not None:
+        found = found.filter(execution_id__gt=behind)
+    there = list(found.order_by("execution_id").values_list("execution_id", flat=True)[:most])
+    meant = there
+    if wanted.ids is not None:
+        meant = sorted(one for one in wanted.ids if behind is None or one > behind)[:most]
+    known = set(there)
 
     def give_up(identity: UUID) -> UUID:
+        if identity not in known:
+            raise NotFound(MISSING)
         services.discard(principal=principal, execution_id=identity, reason=reason)
         return identity
 
-    found = _of(principal, wanted).order_by("execution_id")[:most]
-    return _each(found.values_list("execution_id", flat=True), give_up)
+    return _each(meant, give_up)
 
 
 def _of(principal: Principal, wanted: DeadLetterFilter) -> QuerySet[DeadLetter]:
     return wanted.narrowed(scoped(DeadLetter.objects.all(), principal))
 
 
-def _each(identities: Iterable[UUID], act: Callable[[UUID], UUID]) -> Done:
-    done, left_out = [], 0
-    for identity in list(identities):
+def _each(
+    identities: list[UUID],
+    act: Callable[[UUID], UUID],
+    refusals: tuple[type[ChronowebError], ...] = (Conflict, NotFound),
+) -> Done:
+    done, refused = [], {}
+    for identity in identities:
         try:
             done.append(act(identity))
-        except (Conflict, NotFound):
-            left_out += 1
-    return Done(done, left_out)
+        except refusals as error:
+            refused[identity] = str(error)
+    return Done(done, refused, identities[-1] if identities else None)

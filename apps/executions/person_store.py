@@ -4,7 +4,7 @@ Connections come from `postgres.raw` (or are psycopg connections in a transactio
 lock, decide, and write what they have decided; each write names the status that it expects.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -123,8 +123,18 @@ def move(connection: psycopg.Connection, moves: Sequence[Move], *, actor: str) -
     return written
 
 
-def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict[str, Any], actor: str) -> int:
-    """Give rows of one task the terms of `plan` (definitions.plans.plan_of) and their new run_at."""
+def rewrite(
+    connection: psycopg.Connection,
+    moves: Sequence[Move],
+    *,
+    plan: dict[str, Any],
+    actor: str,
+    keys: Mapping[bytes, str | None] | None = None,
+) -> int:
+    """Give rows of one task the terms of `plan` (definitions.plans.plan_of) and their new run_at.
+
+    keys: the concurrency keys of rows that have been tried before, whose attempts go on counting; None: the plan's.
+    """
     written = 0
     for day, group in _chunks(moves):
         parameters = _arrays(group) | {
@@ -135,7 +145,8 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
             "priority": plan["priority"],
             "overlap": int(plan["overlap"]),
             "slot_key": plan["slot_key"],
-            "concurrency_key": plan["concurrency_key"],
+            "keys": texts([_encoded_key(plan, keys, m.row.id) for m in group]),
+            "tried": keys is not None,
             "queue_seconds": plan["queue_seconds"],
             "route_id": plan["route_id"],
             "waits": texts([encoded(m.row.waits_for) for m in group]),
@@ -143,6 +154,10 @@ def rewrite(connection: psycopg.Connection, moves: Sequence[Move], *, plan: dict
         }
         written += len(connection.execute(named_sql("rewrite_pending", day), parameters).fetchall())
     return written
+
+
+def _encoded_key(plan: dict[str, Any], keys: Mapping[bytes, str | None] | None, identity: bytes) -> bytes | None:
+    return encoded(plan["concurrency_key"] if keys is None else keys[identity])
 
 
 def _pending(connection: psycopg.Connection, query: str, parameters: dict[str, Any]) -> list[Pending]:

@@ -3,13 +3,16 @@
 import logging
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from uuid import UUID
 
 from django.db import connection as django_connection
 from django.db import transaction
 
+from apps.definitions import renewing
 from apps.executions import dead_letters, feed, ids, services
 from apps.executions.models import DeadLetter, Execution, Replay, ReplayState
+from apps.executions.states import Status
 from apps.executions.store import named_sql
 from apps.preloader.epoch import database_now
 from apps.preloader.set_aside import SetAside
@@ -52,28 +55,33 @@ class Replays:
         found = rows.select_for_update(skip_locked=True).first()
         if found is None:
             return 0
-        letters = dead_letters.next_letters(found, found.per_second)
-        is_last = len(letters) < found.per_second
-        cleared, count = self._clear_nodes(found, letters)
-        is_last, letters = is_last and count == len(letters), letters[:count]
-        replayed = cleared + (self._replay(found, letters) if letters else [])
+        batch = dead_letters.next_batch(found)
+        replayed, refused, count = self._clear_nodes(found, batch.letters)
+        batch = batch.first(count)
+        rest = [one.execution_id for one in batch.letters if one.execution_id not in {*replayed, *refused}]
+        if rest:
+            others, left = self._replay(found, rest)
+            replayed, refused = replayed + others, refused | left
+        refused |= dict.fromkeys(batch.gone, dead_letters.MISSING)
         found.replayed += len(replayed)
-        found.left_out += len(letters) - len(replayed)
-        found.cursor = letters[-1].execution_id if letters else found.cursor
-        if is_last:
+        found.left_out += len(refused)
+        told = {**found.refused, **{str(identity): why for identity, why in refused.items()}}
+        found.refused = dict(islice(told.items(), dead_letters.MOST_TOLD))
+        found.cursor = batch.cursor
+        if batch.is_last:
             found.state, found.ended_at = ReplayState.FINISHED, now
             extra = {"replay": str(found.id), "replayed": found.replayed, "left_out": found.left_out}
             logger.info("a replay has ended", extra={"action": "preloader.replay_ended", **extra})
-        found.save(update_fields=["replayed", "left_out", "cursor", "state", "ended_at"])
+        found.save(update_fields=["replayed", "left_out", "refused", "cursor", "state", "ended_at"])
         database_now(self.role, epoch)  # nodes may take long to clear; the lease is held from here on
-        transaction.on_commit(lambda: feed.changed(found.tenant_id, replayed))
+        transaction.on_commit(lambda: feed.changed(found.tenant_id, [one.bytes for one in replayed]))
         return len(replayed)
 
-    def _replay(self, found: Replay, letters: list[DeadLetter]) -> list[bytes]:
-        """Those that went round of what is no node of a run: in one statement a day."""
-        reason = f"replayed from the dead letters by {found.id}"
+    def _replay(self, found: Replay, letters: list[UUID]) -> tuple[list[UUID], dict[UUID, str]]:
+        """Those that went round of what is no node of a run, in one statement a day; and who did not, and why."""
         connection = postgres.raw(django_connection)
-        identities = sorted(letter.execution_id.bytes for letter in letters)
+        renewal = renewing.read(found.tenant_id, letters) if found.current_version else renewing.NONE
+        identities = sorted(one.bytes for one in letters if one not in renewal.refused)
         done: list[bytes] = []
         for day, positions in ids.by_day(identities):
             group = [identities[p] for p in positions]
@@ -82,33 +90,47 @@ class Replays:
                 "scheduled": instants([ids.milliseconds(i) * 1000 for i in group]),
                 "from_start": found.from_start,
                 "actor": found.created_by,
-                "reason": reason,
+                "reason": f"replayed from the dead letters by {found.id}",
             }
             cursor = connection.cursor(binary=True)
             done += [row[0] for row in cursor.execute(named_sql("replay_many", day), parameters)]
-        return done
+        renewing.write(connection, renewal, done, tenant_id=found.tenant_id, actor=found.created_by)
+        replayed = [UUID(bytes=one) for one in done]
+        return replayed, renewal.refused | _why_not(set(letters) - {*replayed, *renewal.refused})
 
-    def _clear_nodes(self, found: Replay, letters: list[DeadLetter]) -> tuple[list[bytes], int]:
-        """Dead letters of runs of DAGs: each clears its node. (what went round, how many letters there was time for)"""
+    def _clear_nodes(self, found: Replay, letters: list[DeadLetter]) -> tuple[list[UUID], dict[UUID, str], int]:
+        """Dead letters of runs of DAGs: each clears its node. What went round; who did not, and why; how many letters
+        there was time for.
+        """
         of_runs = set(
             Execution.objects.with_ids(letter.execution_id for letter in letters)
             .filter(dag_run_id__isnull=False)
             .values_list("id", flat=True)
         )
         if not of_runs:
-            return [], len(letters)
+            return [], {}, len(letters)
         tenant = Tenant.objects.get(id=found.tenant_id)
         who = Principal.in_tenant(tenant, role=Role.OPERATOR, actor=found.created_by)
         until = self.clock.monotonic() + _SECONDS_A_PASS
-        done: list[bytes] = []
+        done: list[UUID] = []
+        refused: dict[UUID, str] = {}
         for position, letter in enumerate(letters):
-            if letter.execution_id not in of_runs:
+            identity = letter.execution_id
+            if identity not in of_runs:
                 continue
             if done and self.clock.monotonic() > until:
-                return done, position
+                return done, refused, position
             try:
-                services.replay(principal=who, execution_id=letter.execution_id, from_start=found.from_start)
-            except (Conflict, NotFound):
-                continue  # somebody else has seen to it
-            done.append(letter.execution_id.bytes)
-        return done, len(letters)
+                services.replay(principal=who, execution_id=identity, from_start=found.from_start)
+            except (Conflict, NotFound) as error:
+                refused[identity] = str(error)  # somebody else has seen to it
+            else:
+                done.append(identity)
+        return done, refused, len(letters)
+
+
+def _why_not(missing: set[UUID]) -> dict[UUID, str]:
+    """Of what is no node of a run and did not go round. One query, and none where nothing is missing."""
+    found = dict(Execution.objects.with_ids(missing).values_list("id", "status")) if missing else {}
+    dead, gone = "its task is deleted: nothing of it runs again", dead_letters.MISSING
+    return {one: dead if found.get(one) == Status.DEAD_LETTER else gone for one in sorted(missing)}

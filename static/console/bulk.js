@@ -62,7 +62,7 @@ class Bulk {
     }
     if (!this.count) this.wrong("There is none any more.");
     this.mayGo();
-    (form.querySelector("label:not([hidden]) > input:not([type=hidden]):not([type=checkbox]), label:not([hidden]) > textarea") ?? this.go).focus();
+    (form.querySelector("label:not([hidden]) > input:not([type=hidden]):not([type=checkbox]):not([type=radio]), label:not([hidden]) > textarea") ?? this.go).focus();
   }
 
   // What it is for: the chosen rows, or else what the server counts.
@@ -74,8 +74,9 @@ class Bulk {
     );
     const words = this.form.querySelector("[data-of-filter]");
     if (words) words.hidden = rows.length > 0;
-    if (place && rows.length) return { count: rows.length };
-    const answer = await fetch(this.form.dataset.counts).catch(() => null);
+    const counts = this.form.dataset.countsChosen;
+    if (place && rows.length && !counts) return { count: rows.length };
+    const answer = await fetch(counts ? `${counts}&${new URLSearchParams(rows.map((id) => ["id", id]))}` : this.form.dataset.counts).catch(() => null);
     return answer?.ok ? answer.json() : null;
   }
 
@@ -99,9 +100,12 @@ class Bulk {
         this.progress.hidden = false;
         continue;
       }
-      const gone = body.word && !this.more && !this.stopped ? this.count - done - refused.length : 0;
+      const gone = body.word && !body.go && !this.more && !this.stopped ? this.count - done - refused.length : 0;
       document.dispatchEvent(new CustomEvent("bulk-done"));
-      if (refused.length || gone > 0) return this.tell(`${figures(done)} ${body.word}`, refused, gone);
+      if (refused.length || gone > 0) {
+        if (body.go) this.dialog.addEventListener("close", () => location.assign(body.go), { once: true });
+        return this.tell(`${figures(done)} ${body.word}`, refused, gone);
+      }
       this.dialog.close();
       if (body.go) return location.assign(body.go);
       return say(done ? `${figures(done)} ${body.word ?? "discarded"}` : body.said);

@@ -63,7 +63,7 @@ const ACTS = {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select, dialog *")) return;
   if (find("dialog[open]")) return;
-  const own = pressed().find((button) => button.dataset.key === event.key);
+  const own = pressed().findLast((button) => button.dataset.key === event.key);
   const act = own ? () => own.click() : ACTS[event.key];
   if (!act) return;
   event.preventDefault();

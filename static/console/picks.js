@@ -1,9 +1,10 @@
-// Rows that are chosen: by click, by x, all of the page; the bar below says how many.
+// Rows that are chosen: by click, by x, a stretch of them with shift, all of the page; the bar below says how many.
 const table = document.querySelector("table[data-picks]");
 const bar = document.querySelector("[data-bulk-bar]");
 const words = bar?.querySelector("[data-bulk-words]");
 const none = words?.textContent;
 const chosen = new Set();
+let last = null; // the id of the row that was chosen last: where a stretch begins
 
 export const picked = () => [...document.querySelectorAll("[data-pick]:checked")].map((box) => box.dataset.pick);
 
@@ -28,6 +29,7 @@ function tell() {
   bar.hidden = !ids.length && "open" in bar.dataset; // all there are is no choice that somebody made
   bar.querySelector("[data-unpick]").hidden = !ids.length;
   const all = document.querySelector("[data-pick-all]");
+  if (!all) return;
   const boxes = document.querySelectorAll("[data-pick]").length;
   all.checked = boxes > 0 && ids.length === boxes;
   all.indeterminate = ids.length > 0 && ids.length < boxes;
@@ -38,19 +40,43 @@ function choose(boxes, checked) {
   tell();
 }
 
-if (table && bar) {
-  const shown = () => document.querySelectorAll("tr:not([hidden]) [data-pick]");
+// The boxes from the one that was chosen last to this one, as they stand.
+function stretch(box) {
+  const boxes = [...shown()];
+  const from = boxes.findIndex((one) => one.dataset.pick === last);
+  const to = boxes.indexOf(box);
+  return from < 0 ? [box] : boxes.slice(Math.min(from, to), Math.max(from, to) + 1);
+}
+
+function shown() {
+  return document.querySelectorAll("tr:not([hidden]) [data-pick]");
+}
+
+function pick(box, checked, whole) {
+  choose(whole ? stretch(box) : [box], checked);
+  last = box.dataset.pick;
+}
+
+if (bar) {
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-pick-all]")) choose(shown(), event.target.checked);
     else if (event.target.matches("[data-pick]")) tell();
   });
+  document.addEventListener("click", (event) => {
+    if (event.target.matches("[data-pick]")) pick(event.target, event.target.checked, event.shiftKey);
+  });
+  document.addEventListener("mousedown", (event) => {
+    if (event.shiftKey && event.target.closest(".c-pick")) event.preventDefault(); // selects no text between the two
+  });
+  // What came live is chosen as it was; what has left the page is not chosen any more.
+  document.addEventListener("pieces", () => choose([...document.querySelectorAll("[data-pick]")].filter((box) => chosen.has(box.dataset.pick)), true));
   bar.querySelector("[data-unpick]").addEventListener("click", () => choose(document.querySelectorAll("[data-pick]"), false));
   document.addEventListener("bulk-done", () => choose(document.querySelectorAll("[data-pick]"), false));
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "x" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key.toLowerCase() !== "x" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.matches("input:not([type=checkbox]), textarea, select, dialog *")) return;
     const box = document.activeElement?.closest("tr")?.querySelector("[data-pick]");
-    if (box) choose([box], !box.checked);
+    if (box) pick(box, event.shiftKey || !box.checked, event.shiftKey);
   });
   tell();
 }

@@ -1,6 +1,5 @@
 """What persons do to executions from the console: the services of the API, by POST, answered in JSON."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,9 +13,9 @@ from apps.console import listing
 from apps.console.clicks import key_of, once, question_of
 from apps.console.executions.asked import Asked
 from apps.console.executions.one import waits_to_retry
-from apps.console.posts import counted_at, posted
+from apps.console.posts import counted_at, posted, renewed_in
 from apps.definitions import triggering
-from apps.definitions.replaying import replay_renewed
+from apps.definitions.replaying import replay_renewed, retry_renewed
 from apps.executions import bulk, person_store, selectors, services
 from apps.executions.states import Status
 from apps.tenants.principal import Principal
@@ -74,6 +73,7 @@ def _cancel(principal: Principal, identity: UUID) -> dict[str, Any]:
 @posted
 def some_act(request: HttpRequest, principal: Principal, *, act: str) -> JsonResponse:
     """cancel or retry, of the filter in the address as it was counted, ROUND by ROUND; or of the ids in the form.
+    renewed: under their tasks as those are now.
 
     `behind` is what the answer before said. Answers with how many were done, and who was refused and why.
     """
@@ -82,10 +82,13 @@ def some_act(request: HttpRequest, principal: Principal, *, act: str) -> JsonRes
     chosen = _chosen(request.POST)
     asked, behind = Asked.of(request.GET), _id(request.POST, "behind")
     counted = None if chosen else _counted(request.POST)
+    retry = retry_renewed if renewed_in(request.POST) else services.retry
 
     def acted() -> dict[str, Any]:
         found = chosen or meant(principal, act, asked, counted=counted, behind=behind, limit=ROUND + 1)
-        return _done(principal, act, found[: len(chosen) or ROUND], again=not chosen and len(found) > ROUND)
+        done = bulk.act(principal=principal, action=act, identities=found[: len(chosen) or ROUND], retry=retry)
+        again = not chosen and len(found) > ROUND
+        return _done(principal, act, done, behind=found[ROUND - 1] if again else None)
 
     key = key_of(request.POST)
     question = question_of(request)
@@ -119,8 +122,7 @@ def count(principal: Principal, act: str, asked: Asked) -> dict[str, Any]:
     return {"count": min(len(found), MOST_COUNTED), "more": more, "counted_at": counted.isoformat()}
 
 
-def _done(principal: Principal, act: str, found: Sequence[UUID], *, again: bool) -> dict[str, Any]:
-    done = bulk.act(principal=principal, action=act, identities=found)
+def _done(principal: Principal, act: str, done: bulk.Done, *, behind: UUID | None) -> dict[str, Any]:
     refused = done.failed
     names = {row.id: row.task_version.name for row in listing.read(principal, list(refused)[: listing.SHOWN])}
     return {
@@ -128,8 +130,8 @@ def _done(principal: Principal, act: str, found: Sequence[UUID], *, again: bool)
         "done": done.done,
         "word": DONE_WORDS[act],
         "refused": [{"id": str(one), "task": names.get(one, ""), "why": why} for one, why in refused.items()],
-        "behind": str(found[-1]) if again else "",
-        "again": again,
+        "behind": str(behind or ""),
+        "again": behind is not None,
     }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from uuid import UUID
 
 from django.template.loader import render_to_string
@@ -23,6 +24,7 @@ from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 SHOWN = 50
 _ENDED_SHOWN = timedelta(minutes=10)
 MOST_WATCHED = 20
+_REFUSED_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,14 @@ class GroupLine:
 
 @dataclass(frozen=True)
 class ReplayLine:
-    """A replay as a bar. x: thousandths of it that are done."""
+    """A replay as a bar. x: thousandths of it that are done. refused: the first that it left out, and why."""
 
     replay: Replay
     seen: int
     x: float
     what: str
     runs: bool
+    refused: list[tuple[str, str]]
 
 
 class LettersPage:
@@ -83,8 +86,8 @@ class LettersPage:
             "watched": self._watched(now),
             "replays": replay_lines(self._principal, now),
         }
-        context |= self._letters(now) if self.chosen.is_group else {"lines": lines(found, self.chosen)}
-        names = ("bar", "going", "letters" if self.chosen.is_group else "groups")
+        context |= self._letters(now) if self.chosen.is_listed else {"lines": lines(found, self.chosen)}
+        names = ("bar", "going", "letters" if self.chosen.is_listed else "groups")
         return {
             "list" if name in ("letters", "groups") else name: render_to_string(
                 f"console/letters/_{name}.html", context
@@ -116,7 +119,7 @@ def lines(found: Groups, chosen: Chosen) -> list[GroupLine]:
             group.sample.task_version.name if group.sample else str(group.task_id),
             (reasons.error_line(group.sample.error) if group.sample else "") or group.fingerprint,
             f"attempt {group.sample.attempt} of {group.sample.max_attempts}" if group.sample else "",
-            chosen.but(fingerprint=group.fingerprint, task_id=group.task_id).query,
+            chosen.but(fingerprint=group.fingerprint, task_id=group.task_id, show="").query,
         )
         for group in found.shown
     ]
@@ -137,5 +140,7 @@ def _replay_line(row: Replay, names: dict[str, str]) -> ReplayLine:
     seen = row.replayed + row.left_out
     done = 1000.0 if row.state == ReplayState.FINISHED else 1000 * min(seen, row.total) / max(row.total, 1)
     parts = [names.get(row.filter.get("task_id") or "", ""), row.filter.get("fingerprint") or ""]
-    what = " · ".join(part for part in parts if part) or "all dead letters"
-    return ReplayLine(row, seen, round(done, 1), what, row.state == ReplayState.RUNNING)
+    chosen = row.filter.get("ids")
+    what = " · ".join(part for part in parts if part) or (f"{len(chosen)} chosen" if chosen else "all dead letters")
+    refused = list(islice(row.refused.items(), _REFUSED_SHOWN))
+    return ReplayLine(row, seen, round(done, 1), what, row.state == ReplayState.RUNNING, refused)

@@ -7,12 +7,12 @@ from django.shortcuts import redirect, render
 
 from apps.console.fragments import may_act, origin_of, polled
 from apps.console.letters import live, one
-from apps.console.letters.filters import WORDS, Chosen
+from apps.console.letters.filters import WORDS, Chosen, chosen_ids
 from apps.console.views import frame, in_tenant
 from apps.definitions.models import Task
 from apps.executions import dead_letters, selectors
 from apps.executions.dead_letter_acts import MOST_CANARIES
-from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND
+from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND, DeadLetterFilter
 from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
@@ -34,10 +34,12 @@ def letters(request: HttpRequest, principal: Principal) -> HttpResponse:
     context = frame(request, principal) | {
         "page": "dead_letters",
         "chosen": chosen,
+        "any_task": chosen.but(task_id=None, fingerprint=None).query,
         "span": WORDS.get(chosen.died, ""),
         "task_name": (task.first() if task else "") or str(chosen.task_id or ""),
         "pieces": page.pieces(),
         "may": may_act(principal),
+        "picks": may_act(principal) and chosen.is_listed,
         "canaries": MOST_CANARIES,
         "pace": DEFAULT_PER_SECOND,
         "most_pace": MOST_PER_SECOND,
@@ -56,10 +58,13 @@ def letters_state(request: HttpRequest, principal: Principal) -> JsonResponse:
 
 @in_tenant
 def letters_count(request: HttpRequest, principal: Principal) -> HttpResponse:
-    """How many a filter means now; an act that names this moment means the same ones."""
+    """How many a filter means now, or of the ids in the address; an act that names this moment means the same ones."""
     now = SYSTEM_CLOCK.now()
     try:
-        wanted = Chosen.of(request.GET.dict()).wanted(now)
+        if "chosen" in request.GET:
+            wanted = DeadLetterFilter(ids=chosen_ids(request.GET))
+        else:
+            wanted = Chosen.of(request.GET.dict()).wanted(now)
     except InvalidInput as error:
         return HttpResponseBadRequest(str(error), content_type="text/plain")
     return JsonResponse({"count": dead_letters.count(principal, wanted), "counted_at": now.isoformat()})

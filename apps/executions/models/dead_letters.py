@@ -33,9 +33,10 @@ class ReplayState(models.TextChoices):
 
 
 class Replay(models.Model):
-    """Dead letters that a person sends round again by a filter, so many a second; the preloader moves it on.
+    """Dead letters that a person sends round again, by a filter or one by one chosen, so many a second; the preloader
+    moves it on.
 
-    Those that died after it was asked for are not its: what fails again is not sent round for ever.
+    Those that died after they were counted are not its: what fails again is not sent round for ever.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -44,9 +45,14 @@ class Replay(models.Model):
     filter = models.JSONField(default=dict, help_text="as it was asked for")
     per_second = models.IntegerField()
     from_start = models.BooleanField(default=False)
+    current_version = models.BooleanField(
+        default=False, db_default=False, help_text="under the versions of their tasks that are in force then"
+    )
     total = models.IntegerField(help_text="dead letters that it was for")
     replayed = models.IntegerField(default=0)
     left_out = models.IntegerField(default=0, help_text="seen to by others meanwhile, or of deleted tasks")
+    refused = models.JSONField(default=dict, db_default={}, help_text="of those left out, the first: execution and why")
+    dead_by = models.DateTimeField(null=True, help_text="when they were counted: what died later is not meant")
     cursor = models.UUIDField(null=True, help_text="the last execution that it has seen to")
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=200)

@@ -93,8 +93,9 @@ WITH u AS (
 SELECT id FROM u
 
 -- name: rewrite_pending
--- Give locked executions of one task, which no worker has seen, the terms of its new version. The preloader adds them
--- to the hot tier again, at their new time; those that waited for a slot (waits: its key) are judged anew.
+-- Give locked executions of one task, which no worker has, the terms of its new version. The preloader adds them
+-- to the hot tier again, at their new time; those that waited for a slot (waits: its key) are judged anew. tried: they
+-- have had attempts, which go on counting.
 WITH u AS (
     UPDATE {executions} e SET
         status = {SCHEDULED},
@@ -103,17 +104,17 @@ WITH u AS (
         wake_at = CASE WHEN v.hold = {HOLD_NONE} THEN v.run END,
         finished_at = NULL,
         task_version_id = %(version_id)s,
-        max_attempts = %(max_attempts)s,
+        max_attempts = %(max_attempts)s + CASE WHEN %(tried)s THEN e.attempt ELSE 0 END,
         class = %(class)s,
         priority = %(priority)s,
         overlap = %(overlap)s,
         slot_key = %(slot_key)s,
-        concurrency_key = %(concurrency_key)s,
+        concurrency_key = v.key,
         queue_seconds = %(queue_seconds)s,
         route_id = %(route_id)s,
         version = e.version + 1
-    FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(runs)s, %(holds)s, %(reasons)s, %(waits)s)
-        v(id, s, source, run, hold, reason, waits)
+    FROM unnest(%(ids)s, %(scheduled)s, %(sources)s, %(runs)s, %(holds)s, %(reasons)s, %(waits)s,
+        %(keys)s) v(id, s, source, run, hold, reason, waits, key)
     WHERE e.scheduled_at = v.s AND e.id = v.id AND CASE WHEN e.status = v.source THEN true END
     RETURNING e.id, e.scheduled_at, e.tenant_id, e.token, v.source, v.reason, v.waits
 ), w AS (

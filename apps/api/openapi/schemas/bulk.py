@@ -48,7 +48,12 @@ def _answers(counted: dict[str, Shape], **more: Shape) -> Shape:
 
 SCHEMAS: dict[str, Shape] = {
     "BulkTasks": _body(TASK_ACTIONS, TaskFilters, note=or_null(text(NOTE_CHARACTERS))),
-    "BulkExecutions": _body(EXECUTION_ACTIONS, ExecutionFilters, behind=or_null({**UUID, "description": _GOES_ON})),
+    "BulkExecutions": _body(
+        EXECUTION_ACTIONS,
+        ExecutionFilters,
+        behind=or_null({**UUID, "description": _GOES_ON}),
+        current_version={**BOOLEAN, "default": False, "description": "what runs again: under the version in force"},
+    ),
     "BulkAnswer": _answers({"matched": COUNT}),
     "BulkExecutionsAnswer": _answers(
         {

@@ -24,7 +24,8 @@ from apps.api.openapi.shapes import (
     whole,
     words,
 )
-from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND
+from apps.executions.dead_letter_acts import MOST_DISCARDED
+from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_IDS, MOST_PER_SECOND, MOST_TOLD
 from apps.executions.models import ReplayState
 from apps.executions.services import REASON_CHARACTERS
 from apps.executions.states import ExecutionClass, Hold, Origin, Outcome, Status
@@ -65,6 +66,15 @@ _EXECUTION = record(
         "version": COUNT,
     }
 )
+
+_FILTER: dict[str, Shape] = {
+    "task_id": or_null(UUID),
+    "fingerprint": or_null(text(FINGERPRINT_CHARACTERS)),
+    "since": or_null({**TEXT, "description": "a date-time: that died then or later"}),
+    "until": or_null({**TEXT, "description": "a date-time: that died before"}),
+    "ids": or_null({**many(UUID, most=MOST_IDS, least=1), "description": "those of executions: these alone"}),
+}
+_REFUSED = record({"id": UUID, "detail": {**TEXT, "description": "why not"}})
 
 SCHEMAS: dict[str, Shape] = {
     "Execution": _EXECUTION,
@@ -122,12 +132,16 @@ SCHEMAS: dict[str, Shape] = {
     "DeadLetterPage": page("DeadLetter"),
     "RetryAllInput": given(
         {
-            "task_id": or_null(UUID),
-            "fingerprint": or_null(text(FINGERPRINT_CHARACTERS)),
-            "since": or_null({**TEXT, "description": "a date-time: that died then or later"}),
-            "until": or_null({**TEXT, "description": "a date-time: that died before"}),
+            **_FILTER,
             "per_second": {**or_null(whole(1, MOST_PER_SECOND)), "default": DEFAULT_PER_SECOND},
             "from_start": {**or_null(BOOLEAN), "default": False, "description": "leave their checkpoints aside"},
+            "current_version": {
+                **or_null(BOOLEAN),
+                "default": False,
+                "description": "each under the version that its task has when it goes round, with the task's "
+                "parameters where it has none of its own, instead of under the one that it failed under; nodes of runs "
+                "keep theirs",
+            },
             "dry_run": {**or_null(BOOLEAN), "default": False, "description": "count them, do nothing"},
         }
     ),
@@ -142,19 +156,50 @@ SCHEMAS: dict[str, Shape] = {
                     "fingerprint": or_null(TEXT),
                     "since": or_null(MOMENT),
                     "until": or_null(MOMENT),
+                    "ids": or_null(many(UUID, most=MOST_IDS)),
                 }
             ),
             "per_second": whole(1, MOST_PER_SECOND),
             "from_start": BOOLEAN,
+            "current_version": BOOLEAN,
             "total": COUNT,
             "replayed": COUNT,
-            "left_out": {**COUNT, "description": "seen to by others meanwhile, or of deleted tasks"},
+            "left_out": {**COUNT, "description": "seen to by others meanwhile, of deleted tasks, or no dead letters"},
+            "refused": {**many(_REFUSED, most=MOST_TOLD), "description": "the first of those left out"},
             "created_at": MOMENT,
             "created_by": TEXT,
             "ended_at": or_null(MOMENT),
         }
     ),
     "DeadLetterReplayPage": page("DeadLetterReplay"),
+    "RunAgain": given(
+        {
+            "current_version": {
+                **BOOLEAN,
+                "default": False,
+                "description": "under the version that its task has now instead of the one that it had",
+            }
+        }
+    ),
+    "DiscardAllInput": given(
+        {
+            **_FILTER,
+            "reason": or_null(text(REASON_CHARACTERS)),
+            "dry_run": {**or_null(BOOLEAN), "default": False, "description": "count them, do nothing"},
+        }
+    ),
+    "DiscardAllAnswer": {
+        "oneOf": [
+            record({"matching": COUNT, "counted_at": MOMENT}, about="Of a dry run."),
+            record(
+                {
+                    "done": COUNT,
+                    "refused": many(_REFUSED, most=MOST_DISCARDED),
+                    "remaining": {**COUNT, "description": "left for another request"},
+                }
+            ),
+        ]
+    },
     "Discard": given({"reason": or_null(text(REASON_CHARACTERS))}),
     "Replay": given(
         {
@@ -211,7 +256,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "mended": {"parameters": {"amount": "12.50"}},
         "task_mended": {"current_version": True},
     },
+    "DiscardAllInput": {
+        "count_first": {"fingerprint": "HTTP 410", "dry_run": True},
+        "chosen": {"ids": ["01890a5d-ac96-774b-bcce-b302099a8057"], "reason": "the customer has left"},
+    },
+    "DiscardAllAnswer": {"done": {"done": 1, "refused": [], "remaining": 0}},
     "RetryAllInput": {
+        "chosen": {"ids": ["01890a5d-ac96-774b-bcce-b302099a8057"], "current_version": True},
         "count_first": {"fingerprint": "HTTP 503", "dry_run": True},
         "gently": {"fingerprint": "HTTP 503", "per_second": 20},
     },
