@@ -254,6 +254,13 @@ BUTTONS: dict[str, Button] = {
     ),
     "scheduler: freeze": _moves("freeze", "scheduler.freeze", "holds", of="", sent=_note),
     "scheduler: thaw": _moves("thaw", "scheduler.thaw", "holds", of="frozen"),
+    "scheduler: thaw a tenant": Button(
+        lambda desk: desk.at("frozen_tenant_act", tenant_id=desk.frozen_tenant_id, act="thaw"),
+        "tenant.thaw",
+        ("holds",),
+        least=Role.OWNER,
+        platform=True,
+    ),
     "preloader: fail over": _moves("failover-preloader", "failover", "leases"),
     "dispatcher: fail over": _moves("failover-dispatcher", "failover", "leases"),
     "watchdog: fail over": _moves("failover-watchdog", "failover", "leases"),

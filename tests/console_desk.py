@@ -97,6 +97,12 @@ class Desk:
         return True
 
     @cached_property
+    def frozen_tenant_id(self) -> Any:
+        tenant = make_tenant()
+        freezing.freeze(tenant=tenant, reason="it floods us", actor="user:ada")
+        return tenant.id
+
+    @cached_property
     def led(self) -> bool:
         for role in ("preloader", "watchdog", *(f"dispatcher/{shard}" for shard in range(16))):
             until, at = now() + timedelta(minutes=1), now()

@@ -106,6 +106,34 @@ def test_the_platform_sees_who_holds_what(staff: Desk, hot: HotTier) -> None:
     assert html.count('data-label="Fail over"') == 3
 
 
+def test_a_tenant_that_is_frozen_is_thawed_where_it_is_listed(staff: Desk) -> None:
+    """By owners of the platform: its other members see it, and nobody else can tell what is frozen."""
+    theirs = Desk(make_tenant())
+    frozen = freezing.freeze(tenant=theirs.tenant, reason="it floods <us>", actor="user:ada")
+    address = f"tenants/{theirs.tenant.id}/act/thaw"
+    html = staff.see()
+    assert f"Thaw the tenant {theirs.tenant.slug}?" in html
+    assert "it floods &lt;us&gt;" in html
+    onlooker = Desk(staff.tenant, Role.OPERATOR, tier=Tier.SYSTEM)
+    assert theirs.tenant.slug in onlooker.see()
+    assert "Thaw the tenant" not in onlooker.see()
+    assert "it floods" in theirs.see()
+    assert "data-act=" not in theirs.see()
+
+    def press(desk: Desk, path: str = address, **given: str) -> int:
+        return desk.client.post(f"/t/{desk.tenant.slug}/scheduler/{path}", {"note": "", **given}).status_code
+
+    assert (press(theirs), press(onlooker)) == (404, 403)
+    assert press(staff, address.replace("thaw", "freeze")) == 404
+    assert press(staff, f"tenants/{uuid.uuid4()}/act/thaw") == 404
+    assert freezing.standing(theirs.tenant) == frozen
+    assert [press(staff, key="a"), press(staff, key="a"), press(staff, key="b")] == [200, 200, 409]
+    assert freezing.standing(theirs.tenant) is None
+    entry = AuditEntry.objects.get(action="tenant.thaw")
+    assert (entry.tenant, entry.detail["reason"]) == (theirs.tenant, "it floods <us>")
+    assert theirs.tenant.slug not in staff.see()
+
+
 def test_a_tenant_sees_its_own_and_why_no_more(hot: HotTier) -> None:
     desk, other = Desk(make_tenant()), make_tenant()
     holder = lease("preloader", epoch=4141)

@@ -50,6 +50,11 @@ urlpatterns = [
     path("t/<slug:slug>/workers/<int:worker_id>/act/<slug:act>", workers.worker_act, name="worker_act"),
     path("t/<slug:slug>/scheduler/", scheduler.scheduler, name="scheduler"),
     path("t/<slug:slug>/scheduler/state", scheduler.scheduler_state, name="scheduler_state"),
+    path(
+        "t/<slug:slug>/scheduler/tenants/<uuid:tenant_id>/act/<slug:act>",
+        scheduler.frozen_tenant_act,
+        name="frozen_tenant_act",
+    ),
     path("t/<slug:slug>/scheduler/act/<slug:act>", scheduler.scheduler_act, name="scheduler_act"),
     path("t/<slug:slug>/tasks/", tasks.tasks, name="tasks"),
     path("t/<slug:slug>/tasks/new", tasks.new_task, name="task_new"),

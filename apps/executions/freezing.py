@@ -77,12 +77,12 @@ def frozen_tenants() -> int:
     return StandingHold.objects.filter(reason=Hold.FROZEN).exclude(target_id=EVERYTHING).count()
 
 
-def names_of_frozen(most: int) -> list[tuple[str, str]]:
-    """Slug and reason of tenants that are frozen one by one, the last first."""
+def frozen_one_by_one(most: int) -> list[tuple[Tenant, Frozen]]:
+    """Tenants that are frozen one by one, the last first."""
     holds = StandingHold.objects.filter(reason=Hold.FROZEN).exclude(target_id=EVERYTHING).order_by("-since")[:most]
-    notes = {hold.target_id: hold.note for hold in holds}
-    slugs = dict(Tenant.objects.filter(id__in=notes).values_list("id", "slug"))
-    return [(slugs[target], note) for target, note in notes.items() if target in slugs]
+    found = {hold.target_id: Frozen(hold.note, hold.actor, hold.since) for hold in holds}
+    tenants = Tenant.objects.in_bulk(found)
+    return [(tenants[target], frozen) for target, frozen in found.items() if target in tenants]
 
 
 def _record(tenant: Tenant | None, act: str, actor: str, **detail: object) -> None:

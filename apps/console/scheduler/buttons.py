@@ -20,6 +20,20 @@ THAW = Act(
     "All that has come due meanwhile is dispatched as fast as workers, quotas and fairness let it.",
     "frozen",
 )
+
+
+def thaw_tenant(slug: str) -> Act:
+    """For one that is frozen alone."""
+    return Act(
+        "thaw",
+        "Thaw",
+        f"Thaw the tenant {slug}?",
+        f"Its work is dispatched again at once: all of it that has come due meanwhile, as fast as workers, {slug}’s "
+        "quotas and fairness let it; what is too late by its own limits is skipped or dropped as they say. What ought "
+        "not to run any more is to be cancelled or paused before. It stays thawed until somebody freezes it again.",
+    )
+
+
 FAILOVERS = {
     "preloader": Act(
         "failover-preloader",

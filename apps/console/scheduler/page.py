@@ -11,7 +11,7 @@ from django.db import connection as django_connection
 from django.urls import reverse
 
 from apps.console.fragments import PacedPage, Pieces
-from apps.console.scheduler.buttons import FAILOVERS, FREEZE, THAW
+from apps.console.scheduler.buttons import FAILOVERS, FREEZE, THAW, thaw_tenant
 from apps.console.wording import duration
 from apps.definitions.horizon import materialised_until
 from apps.executions import findings, freezing, overview, partitions, person_store, roles, summary
@@ -20,7 +20,7 @@ from apps.executions.roles import Held, Roles
 from apps.executions.states import ExecutionClass
 from apps.explain import hot_state
 from apps.explain.hot_state import HotState
-from apps.tenants.models import Role
+from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
 from chronoweb.runtime.config import config
@@ -64,8 +64,8 @@ class Shard:
     oldest: str
 
 
-_MOST_NAMED = 5
-"""Frozen tenants that are named, with why."""
+_MOST_FROZEN = 50
+"""Frozen tenants that are listed, with why."""
 
 
 def may_move(principal: Principal) -> bool:
@@ -117,9 +117,15 @@ class SchedulerPage(PacedPage):
             "own": own,
             "away": self._hot is None,
             "tenants": tenants,
-            "which": freezing.names_of_frozen(_MOST_NAMED) if tenants else [],
+            "which": [self._frozen_tenant(*one) for one in freezing.frozen_one_by_one(_MOST_FROZEN)] if tenants else [],
             "acts": [one for one in acts if one[1]],
         }
+
+    def _frozen_tenant(self, tenant: Tenant, frozen: freezing.Frozen) -> dict[str, Any]:
+        who = self._principal
+        address = reverse("console:frozen_tenant_act", args=[who.tenant_slug, tenant.id, "x"])[:-1]
+        acts = [(thaw_tenant(tenant.slug), True)] if may_move(who) else []
+        return {"tenant": tenant, "frozen": frozen, "base": address, "acts": acts}
 
     def _roles(self, now: datetime) -> dict[str, Any]:
         led, whole, moves = self._led, self._principal.is_platform, may_move(self._principal)

@@ -2,16 +2,20 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from apps.console.access import tenants_of
 from apps.console.clicks import key_of, once, question_of
 from apps.console.fragments import PiecesConsumer, polled
-from apps.console.posts import note_of, posted
+from apps.console.posts import no_fields, note_of, posted
 from apps.console.scheduler.page import SchedulerPage, may_move
 from apps.console.views import frame, in_tenant
 from apps.executions import failover, freezing
+from apps.tenants import tenants
+from apps.tenants.models import Tier
 from apps.tenants.principal import Principal
 from chronoweb.runtime.errors import NotAllowed, NotFound
 
@@ -19,7 +23,13 @@ from chronoweb.runtime.errors import NotAllowed, NotFound
 @in_tenant
 def scheduler(request: HttpRequest, principal: Principal) -> HttpResponse:
     """How the scheduler is."""
-    context = {"page": "scheduler", "pieces": SchedulerPage(principal).pieces(), "moves": may_move(principal)}
+    elsewhere = None if principal.is_platform else tenants_of(request.user).filter(tier=Tier.SYSTEM).first()
+    context = {
+        "page": "scheduler",
+        "pieces": SchedulerPage(principal).pieces(),
+        "moves": may_move(principal),
+        "elsewhere": elsewhere,
+    }
     return render(request, "console/scheduler/scheduler.html", frame(request, principal) | context)
 
 
@@ -44,6 +54,25 @@ def scheduler_act(request: HttpRequest, principal: Principal, *, act: str) -> Js
         raise NotAllowed("the scheduler serves all tenants, so owners of the platform’s own tenant alone move it")
     key = key_of(request.POST)
     return JsonResponse(once(principal, key=key, question=question_of(request), act=lambda: {"said": known[act](note)}))
+
+
+@posted
+def frozen_tenant_act(request: HttpRequest, principal: Principal, *, tenant_id: UUID, act: str) -> JsonResponse:
+    """thaw: a tenant that is frozen alone, for owners of the platform's own tenant."""
+    if act != "thaw":
+        raise NotFound(f"{act} is nothing that can be done to a frozen tenant")
+    no_fields(request)
+    if not principal.is_platform:
+        raise NotFound(f"no tenant with id {tenant_id}")
+    if not may_move(principal):
+        raise NotAllowed("a tenant that the platform has frozen is thawed by owners of the platform’s own tenant")
+    tenant = tenants.tenant(tenant_id)
+
+    def thawed() -> dict[str, Any]:
+        freezing.thaw(tenant=tenant, actor=principal.actor)
+        return {"said": f"{tenant.slug} thawed"}
+
+    return JsonResponse(once(principal, key=key_of(request.POST), question=question_of(request), act=thawed))
 
 
 def _freeze(principal: Principal, note: str) -> str:
