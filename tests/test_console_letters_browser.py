@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from apps.executions import feed
+from apps.executions import feed, services
 from apps.executions.models import DeadLetter, Execution, Replay
 from apps.executions.states import Status
 from apps.tenants.models import Role
@@ -137,6 +137,44 @@ def test_one_and_all_are_discarded_with_a_reason(stage: DagStage) -> None:
     bulk(page, "Discard all…", 3, note="the shop is closed", typed="discard 3")
     expect(page.locator("[data-toast]")).to_have_text("3 discarded")
     expect(page.locator("main")).to_contain_text("Nothing waits for a person")
+    assert left(stage) == 0
+
+
+def test_rows_are_chosen_by_click_stretch_and_key_and_acted_on(stage: DagStage) -> None:
+    """What changes live keeps what was chosen; what has left the page is not chosen any more."""
+    rows = letters(stage.ledger, 6)
+    page = stage.visit("dead-letters/?show=each")
+    bar, boxes = page.locator("[data-bulk-bar]"), page.locator("tbody [data-pick]")
+    expect(bar).to_be_hidden()
+    boxes.nth(0).click()
+    boxes.nth(2).click(modifiers=["Shift"])
+    expect(bar.locator("[data-bulk-words]")).to_have_text("3 chosen")
+    page.locator("tbody a[data-open]").nth(4).focus()
+    page.keyboard.press("Shift+X")
+    expect(bar.locator("[data-bulk-words]")).to_have_text("5 chosen")
+    page.keyboard.press("x")
+    expect(bar.locator("[data-bulk-words]")).to_have_text("4 chosen")
+    shown = boxes.evaluate_all("all => all.map(one => one.dataset.pick)")
+    services.discard(principal=stage.dags.who, execution_id=UUID(shown[0]), reason="elsewhere")
+    expect(bar.locator("[data-bulk-words]")).to_have_text("3 chosen")
+    assert (
+        page.locator("tbody [data-pick]:checked").evaluate_all("all => all.map(one => one.dataset.pick)") == shown[1:4]
+    )
+    page.keyboard.press("r")
+    dialog = page.locator("dialog[open]")
+    expect(dialog.locator("[data-count]")).to_have_text("3")
+    expect(dialog.get_by_label("as the task is now")).to_be_checked()
+    dialog.get_by_label("as it was then").check()
+    dialog.locator("[data-go]").click()
+    expect(page.locator("[data-toast]")).to_contain_text("3 go round again, 50 a second")
+    expect(bar).to_be_hidden()
+    made = Replay.objects.get()
+    assert (sorted(made.filter["ids"]), made.current_version) == (sorted(shown[1:4]), False)
+    page.locator("[data-pick-all]").check()
+    services.discard(principal=stage.dags.who, execution_id=rows[5].id, reason="elsewhere")
+    expect(bar.locator("[data-bulk-words]")).to_have_text("4 chosen")
+    bulk(page, "Discard the chosen…", 4, note="by hand", typed="discard 4")
+    expect(page.locator("[data-toast]")).to_have_text("4 discarded")
     assert left(stage) == 0
 
 
