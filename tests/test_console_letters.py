@@ -157,6 +157,7 @@ def test_one_is_replayed_under_its_task_as_it_was_mended(desk: Desk) -> None:
     services.update_task(principal=who, task_id=task.id, data=mended, partial=True)
     html = desk.see(f"{rows[0].id}/")
     assert "under version 2, which its task has now; it failed under version 1" in html
+    assert "those that the task has now" not in html, "they are the same"
     assert f"/tasks/{task.id}/edit" in html
     desk.act(f"{rows[0].id}/act/replay", parameters='{"a": 2}', renewed="on")
     desk.client.post(f"/t/{desk.tenant.slug}/executions/{rows[1].id}/act/retry")
@@ -167,6 +168,20 @@ def test_one_is_replayed_under_its_task_as_it_was_mended(desk: Desk) -> None:
     assert found[0].payload == {"a": 2}
     reasons = ExecutionEvent.objects.filter(execution_id=rows[1].id).values_list("reason", flat=True)
     assert "goes on under version 2 of its task" in reasons
+
+
+def test_parameters_that_follow_the_task_are_said_to(desk: Desk) -> None:
+    """An execution without parameters of its own has those of its version, and its concurrency key is of them."""
+    who = Dags(desk.tenant).who
+    task = make_task(who, parameters={"customer": 1})
+    row = execution(task, Status.DEAD_LETTER)
+    key = {"key": "c-{{ parameters.customer }}", "limit": 1}
+    mended = {"parameters": {"customer": 2}, "concurrency": key}
+    services.update_task(principal=who, task_id=task.id, data=mended, partial=True)
+    assert "those that the task has now" in desk.see(f"{row.id}/")
+    desk.act(f"{row.id}/act/replay", parameters='{"customer": 1}', renewed="on")
+    found = Execution.objects.with_id(row.id).select_related("task_version").get()
+    assert (found.parameters, str(found.concurrency_key)[-3:]) == ({"customer": 2}, "c-2")
 
 
 def test_parameters_that_are_left_as_they_are_are_no_edit(desk: Desk) -> None:

@@ -53,6 +53,12 @@ class Letter:
         theirs = self.task is not None and self.may_edit and self.task.version_id != self.execution.task_version_id
         return self.task.version if self.task is not None and theirs else None
 
+    @property
+    def follows(self) -> bool:
+        """Whether its parameters, left as they are, become those of the task when it goes on under the newer version."""
+        mine, task = self.execution, self.task
+        return bool(self.newer) and mine.payload is None and task is not None and task.parameters != mine.parameters
+
 
 def read(principal: Principal, identity: UUID) -> Letter:
     """Five queries. Raises NotFound, also when it is no dead letter any more."""
