@@ -55,7 +55,7 @@ class Letter:
 
     @property
     def follows(self) -> bool:
-        """Whether its parameters, left as they are, become those of the task when it goes on under the newer version."""
+        """Whether its parameters, left as they are, become those of the task under the newer version."""
         mine, task = self.execution, self.task
         return bool(self.newer) and mine.payload is None and task is not None and task.parameters != mine.parameters
 
