@@ -33,6 +33,8 @@ class Button:
     """The action of a second audit row, which came before it."""
     platform: bool = False
     """Whether it is for the platform's own tenant alone."""
+    told_to: str = ""
+    """The desk's name for the id of another tenant that it is done to, whose audit log has it."""
 
 
 def _note(_: Desk) -> Mapping[str, Any]:
@@ -260,6 +262,7 @@ BUTTONS: dict[str, Button] = {
         ("holds",),
         least=Role.OWNER,
         platform=True,
+        told_to="frozen_tenant_id",
     ),
     "preloader: fail over": _moves("failover-preloader", "failover", "leases"),
     "dispatcher: fail over": _moves("failover-dispatcher", "failover", "leases"),
