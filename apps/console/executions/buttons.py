@@ -22,8 +22,9 @@ ONE = (
         "retry",
         "Run again",
         "Run this once more?",
-        "A new execution with the same parameters, due now. This one stays as it is. A node of a run is cleared, with "
-        "what comes after it.",
+        "A new execution with the same parameters, as it was then: under the version that this one had, due now. This "
+        "one stays as it is. A node of a run is cleared, with what comes after it. As the task is now it runs by "
+        "“Run now” on its page.",
         "resting !dead",
     ),
     Act(

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from django.db import connection as django_connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.shortcuts import redirect, render
 
@@ -10,13 +11,13 @@ from apps.console.letters import live, one
 from apps.console.letters.filters import WORDS, Chosen, chosen_ids
 from apps.console.views import frame, in_tenant
 from apps.definitions.models import Task
-from apps.executions import dead_letters, selectors
+from apps.executions import dead_letters, person_store, selectors
 from apps.executions.dead_letter_acts import MOST_CANARIES
 from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_PER_SECOND, DeadLetterFilter
 from apps.executions.states import Status
 from apps.tenants.principal import Principal
 from apps.tenants.scope import scoped
-from chronoweb.runtime.clock import SYSTEM_CLOCK
+from chronoweb.runtime import postgres
 from chronoweb.runtime.errors import InvalidInput, NotFound
 
 
@@ -59,7 +60,7 @@ def letters_state(request: HttpRequest, principal: Principal) -> JsonResponse:
 @in_tenant
 def letters_count(request: HttpRequest, principal: Principal) -> HttpResponse:
     """How many a filter means now, or of the ids in the address; an act that names this moment means the same ones."""
-    now = SYSTEM_CLOCK.now()
+    now = person_store.database_now(postgres.raw(django_connection))
     try:
         if "chosen" in request.GET:
             wanted = DeadLetterFilter(ids=chosen_ids(request.GET))
