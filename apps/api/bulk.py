@@ -149,8 +149,8 @@ class BulkExecutions(_BulkView):
         Without `status`, a cancel means what has not ended and a retry what has; without `since`, of the last 35 days
         and all that is ahead. Count first, as with tasks; counting ends at 10,000, and `more` says so. A request acts
         for a few seconds, and one with an Idempotency-Key, which is one transaction, on 500 executions: where
-        `behind` is no null, the same request with this `behind` goes on there.
-        What runs again does so under the version that it had, or, with `current_version`, the one that its task has now.
+        `behind` is no null, the same request with this `behind` goes on there. What runs again does so under the
+        version that it had, or, with `current_version`, the one that its task has now.
         """
         return self.answer(request)
 
