@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -20,17 +21,26 @@ from apps.console.overview.page import OverviewPage, figures
 from apps.console.templatetags.figures import short
 from apps.definitions import load
 from apps.definitions.models import Task
-from apps.executions import freezing, overview
+from apps.dispatcher.hot_tier import HotTier
+from apps.executions import freezing, ids, overview, usage
 from apps.executions.models import CircuitBreaker, Execution, Worker
 from apps.executions.overview import Pulse, Span
-from apps.executions.states import ExecutionClass, Status
+from apps.executions.quotas import Use
+from apps.executions.rows import Preloaded
+from apps.executions.states import ExecutionClass, Hold, Status
+from apps.explain import backlog
+from apps.explain.backlog import Backlog
+from apps.explain.queue import Queue
+from apps.explain.turn import Standing
 from apps.tenants.audit import record
 from apps.tenants.models import Role, Tenant
 from apps.tenants.principal import Principal
+from chronoweb.runtime import postgres
 from chronoweb.runtime.clock import SystemClock
 from tests.console_dags import Dags, make_member
 from tests.console_ledger import HOSTILE, Ledger, make_tenant, now
 from tests.console_letters import letters
+from tests.explain_causes import WORKER
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("early_in_the_minute")]
 MS = timedelta(milliseconds=1)
@@ -83,10 +93,11 @@ def test_lateness_rate_and_what_waits_are_of_the_tenants_own(ledger: Ledger, who
     assert pulse.waiting == {ExecutionClass.CRITICAL: 0, ExecutionClass.STANDARD: 1, ExecutionClass.BULK: 1}
     assert pulse.spans[-1] == overview.Span(100, 99)
     assert pulse.spans[0] == overview.Span()
-    assert figures(who, pulse).share == "99.00"
+    assert figures(who, pulse, backlog.read(who, now=now())).share == "99.00"
     ledger.add(Status.DEAD_LETTER, due=timedelta(seconds=-3))
     ledger.add(Status.SKIPPED, due=timedelta(seconds=-3))
-    assert figures(who, overview.pulse(who, now=at)).succeeded == "99.00", "100 of 101"
+    shown = figures(who, overview.pulse(who, now=at), backlog.read(who, now=at))
+    assert shown.succeeded == "99.00", "100 of 101"
 
 
 def test_a_full_sample_says_of_how_little_it_is(
@@ -99,9 +110,62 @@ def test_a_full_sample_says_of_how_little_it_is(
     pulse = overview.pulse(who, now=at)
     assert (pulse.sampled, pulse.full, pulse.begun) == (10, True, 10)
     assert 9 < pulse.span < 13
-    shown = figures(who, pulse)
-    assert shown.of.startswith("of the last 10, due since")
-    assert shown.waiting == "≥ 0"
+    shown = figures(who, pulse, at_rest(who))
+    assert shown.of == "of the last 10"
+    assert shown.since.startswith(", due since")
+    assert shown.rate.startswith("≈ ")
+    pace = replace(at_rest(who), met=Standing(who.tenant_id, now(), queue=Queue(pace={1: 300.0, 2: 33.0}), workers=[]))
+    assert figures(who, pulse, pace).rate == "≈ 333", "who sends it knows better"
+
+
+def test_of_a_backlog_those_are_looked_at_that_began_last(
+    ledger: Ledger, who: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "SAMPLE", 10)
+    for n in range(15):
+        done(ledger, late=2000 + n, ago=200 - n)
+    waiting = [ledger.add(Status.PRELOADED, due=timedelta(seconds=n - 100)) for n in range(30)]
+    blind = overview.pulse(who, now=now())
+    assert (blind.sampled, blind.begun) == (10, 0)
+    pulse = overview.pulse(who, now=now(), frontier=waiting[0].id)
+    assert (pulse.sampled, pulse.begun, pulse.full) == (20, 10, True)
+    assert pulse.late is not None
+    assert pulse.late[0] >= 2000
+
+
+def at_rest(who: Principal, **changes: Any) -> Backlog:
+    """Nothing waits, all daemons live."""
+    met = Standing(who.tenant_id, now(), workers=[WORKER])
+    return replace(Backlog(dict.fromkeys(ExecutionClass, 0), {}, 0, at_least=False, oldest=None, met=met), **changes)
+
+
+def test_what_waits_is_counted_where_it_waits(
+    ledger: Ledger, who: Principal, redis_client: redis.Redis, redis_prefix: str, settings: Any
+) -> None:
+    settings.CHRONOWEB = replace(settings.CHRONOWEB, redis_prefix=redis_prefix)
+    hot_tier, due = HotTier(redis_client, redis_prefix), now() - timedelta(seconds=20)
+    ledger.add(Status.SCHEDULED, wake_at=due)
+    ledger.add(Status.SCHEDULED, wake_at=now() + timedelta(seconds=60), run_at=now() + timedelta(seconds=60))
+    ledger.add(Status.SCHEDULED, class_index=2, wake_at=due, hold=Hold.QUOTA)
+    for hold in (Hold.CIRCUIT, Hold.CIRCUIT, Hold.PAUSED):
+        ledger.add(Status.SCHEDULED, hold=hold)
+    loaded = [ledger.add(Status.PRELOADED) for _ in range(3)]
+    hot_tier.add(Preloaded(row.id.bytes, -30_000, 0, who.tenant_id.bytes, 0) for row in loaded)
+    Ledger(make_tenant()).add(Status.SCHEDULED, wake_at=due)
+    found = backlog.read(who, now=now())
+    assert found.at_least, "the hot tier has not been filled: it may hold less than it should"
+    hot_tier.mark(range(ids.SHARDS))
+    found = backlog.read(who, now=now())
+    assert found.queued == {ExecutionClass.CRITICAL: 3, ExecutionClass.STANDARD: 1, ExecutionClass.BULK: 1}
+    assert found.held == {Hold.CIRCUIT: 2, Hold.PAUSED: 1}
+    assert (found.unloaded, found.total, found.at_least) == (2, 8, False)
+    assert found.oldest is not None
+    assert timedelta(seconds=29) < found.oldest < timedelta(minutes=2)
+    assert (found.met.led, found.preloader) == (frozenset(), False)
+    seen = {ExecutionClass.CRITICAL: 9, ExecutionClass.STANDARD: 9, ExecutionClass.BULK: 0}
+    assert found.at_least_as(seen) == found
+    away = replace(found, met=replace(found.met, queue=Queue(complete=False)))
+    assert away.at_least_as(seen).total == 9 + 9 + 1 + 3
 
 
 def test_days_are_counted_while_they_are_small(ledger: Ledger, who: Principal) -> None:
@@ -171,6 +235,10 @@ def test_the_next_hour_adds_the_ledger_and_the_schedules(ledger: Ledger, who: Pr
     assert shown is not None
     # A minute may have begun meanwhile, whose occurrence is another.
     assert int(shown[1]) in {sum(load.next_hour(who, now=hour).shifted) for hour in hours}
+    ledger.at = at
+    ledger.add(Status.PRELOADED, due=timedelta(seconds=10))
+    assert load.next_hour(who, now=at + timedelta(seconds=30)).nominal == found.nominal, "what waits is no plan"
+    assert load.next_hour(who, now=at + timedelta(seconds=5)).nominal[0] == 1
 
 
 def test_more_schedules_than_are_looked_at_are_said(
@@ -224,13 +292,56 @@ def test_whether_all_is_well_is_said_and_which_circuit_keeps_work_back(ledger: L
     until = now() + timedelta(minutes=5)
     CircuitBreaker.objects.create(tenant=tenant, key="webhook:a:1", quarantine_until=until, changed_at=now())
     who = Dags(tenant).who
-    found = verdict.of(who, pulse, workers=2, now=now())
+    found = verdict.of(who, pulse, at_rest(who), workers=2, now=now())
     assert found.text == "Well: the latest 7 that were due all began within a second."
     assert '<bdi class="mono">webhook:a:1</bdi></a> kept failing' in see(tenant)
-    behind = replace(pulse, begun=0, on_time=0, waiting=waiting | {ExecutionClass.BULK: 2000}, spans=[])
-    assert verdict.of(who, behind, workers=2, now=now()).text.startswith("Behind: the latest 2,000")
+
+
+def test_the_first_sentence_and_the_causes_are_of_what_waits(tenant: Tenant, who: Principal) -> None:
+    waiting = dict.fromkeys(ExecutionClass, 0)
+    pulse = Pulse(12, 60, False, 12, 12, (8.0, 9.0, 9.0), 1.0, waiting, [Span(12, 9.0)], 12, 0)
+
+    def said(now_met: Standing | None = None, **changes: Any) -> verdict.Verdict:
+        rest = at_rest(who, **changes)
+        return verdict.of(who, pulse, replace(rest, met=now_met or rest.met), workers=2, now=now())
+
+    def causes(found: verdict.Verdict) -> list[tuple[str, str]]:
+        return [(cause.reason.text, cause.address.removeprefix(f"/t/{tenant.slug}/")) for cause in found.causes]
+
+    assert said().text.startswith("Well: the latest 12")
+    behind: dict[str, Any] = {"queued": waiting | {ExecutionClass.BULK: 18_400}, "oldest": timedelta(seconds=41)}
+    found = said(**behind)
+    assert found.text == "Behind: 18,400 are due and have not begun, the oldest for 41.0 s."
+    assert causes(found) == []
+    met = at_rest(who).met
+    rate = replace(met, queue=Queue(over_rate=1000))
+    assert causes(said(rate, **behind)) == [
+        ("rate limit: 1,000/s, 18,400 wait, the last starts in about 18 s", "settings/limits")
+    ]
+    full = said(replace(met, workers=[replace(WORKER, free=(0, 0, 0))]), **behind, unloaded=400)
+    assert causes(full) == [
+        ("no free slot: all 2 for bulk work are in use, 18,400 wait", "workers/"),
+        ("400 wait for the preloader", "scheduler/"),
+    ]
+    assert said(queued=behind["queued"], oldest=timedelta(milliseconds=5)).text.startswith("Well"), "it is just due"
+    held = said(held={Hold.CIRCUIT: 1200, Hold.NO_WORKER: 1})
+    assert held.text == "Well: nothing that may begin waits. 1,201 are held."
+    assert causes(held) == [
+        ("1,200 wait for a circuit", "executions/?why=circuit"),
+        ("1 waits for a worker that carries their labels", "executions/?why=no_worker"),
+    ]
+    assert said(replace(met, workers=None)).text.startswith("Redis does not answer")
+    assert said(replace(met, workers=[]), **behind).text.startswith("No worker is live"), "the ledger knows later"
+    assert said(replace(met, led=frozenset()), **behind).text.startswith("No dispatcher leads")
+    assert said(replace(met, led=frozenset(range(9))), **behind).text.startswith("7 of 16 shards have no dispatcher")
+    assert said(preloader=False).text.startswith("No preloader leads")
+    Tenant.objects.filter(id=tenant.id).update(executions_per_hour=5)
+    usage.add(postgres.raw(connection), {(tenant.id.bytes, int(Use.EXECUTIONS)): 5})
+    over = said(**behind)
+    assert over.text == "Over a quota: 18,400 wait. quota: 5 of 5 executions this hour"
+    assert causes(over) == [("quota: 5 of 5 executions this hour", "settings/limits")]
     freezing.freeze(tenant=tenant, reason="a dispute", actor="user:ada")
-    assert verdict.of(who, pulse, workers=2, now=now()).text.endswith("until it is thawed. a dispute")
+    assert said(**behind).text.endswith("until it is thawed. a dispute")
 
 
 def test_names_are_text(ledger: Ledger, tenant: Tenant) -> None:

@@ -17,7 +17,7 @@ from apps.dispatcher.hot_tier import HotTier
 from apps.executions import freezing, ids, roles
 from apps.executions.models import Finding, Lease, StandingHold
 from apps.executions.rows import Preloaded
-from apps.explain import hot_state
+from apps.explain import hot_state, looking
 from apps.tenants.models import AuditEntry, Role, Tenant, Tier
 from chronoweb.runtime import redis_client
 from chronoweb.runtime.clock import SYSTEM_CLOCK
@@ -187,7 +187,7 @@ def test_the_platforms_owners_move_it_and_nobody_else(staff: Desk, hot: HotTier)
 
 
 def test_without_redis_the_page_says_so(staff: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot_state, "_client", lambda: redis_client.connect("redis://127.0.0.1:1/0"))
+    monkeypatch.setattr(looking, "redis_url", lambda: "redis://127.0.0.1:1/0")
     html = staff.see()
     assert "Redis does not answer: nothing is dispatched until it does" in html
     assert "the scheduler dispatches" not in html

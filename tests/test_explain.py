@@ -18,6 +18,7 @@ from apps.explain import facts, service, words
 from apps.explain.estimate import estimate, position
 from apps.explain.facts import Facts
 from apps.explain.fleet import Fleet, Line, fleet_of
+from apps.explain.queue import Queue
 from apps.explain.reasons import reasons
 from apps.explain.words import Code, Reason
 from apps.worker.live_state import LiveState, LiveStates
@@ -201,14 +202,21 @@ def test_without_redis_the_rest_is_told() -> None:
 def test_the_start_is_guessed_from_what_is_known() -> None:
     def guess(**changes: Any) -> Any:
         given = known(**changes)
-        return estimate(given, reasons(given, Config()), position(given))
+        return estimate(given, reasons(given, Config()), position(given), slow_start_percent=5)
 
     assert guess(run_at=NOW + timedelta(minutes=5)).at == NOW + timedelta(minutes=5)
-    queued = guess(line=Line(600, 2), ended_last_minute=600)
+    queued = guess(line=Line(600, 2, 600), ended_last_minute=600)
     assert queued.at == NOW + timedelta(minutes=2)
     assert queued.basis == "1,200 before it, 600 ended in the last minute"
-    assert guess(line=Line(600, 1), ended_last_minute=0).at is None, "nothing ended lately: nobody can tell"
-    assert guess(line=Line(600, None)).basis == "600 before it, on workers that it shares"
+    assert guess(line=Line(600, 1, 600), ended_last_minute=0).at is None, "nothing ended lately: nobody can tell"
+    assert (
+        guess(line=Line(600, None, 600)).basis == "600 before it, and none of its tenant has ended in the last minute"
+    )
+    going = guess(line=Line(600, None, 600), queue=Queue(pace={0: 3.0, 1: 20.0}))
+    assert going.at == NOW + timedelta(seconds=30)
+    assert going.basis == "600 before it, 20 a second have ended lately"
+    later = guess(run_at=NOW + timedelta(minutes=5), line=Line(900, None, 600), queue=Queue(pace={1: 20.0}))
+    assert later.at == NOW + timedelta(minutes=5), "what is due now goes before its time comes"
     pause = facts.StandingHold(UUID(int=2), Hold.PAUSED, "", "key:a", NOW)
     assert guess(holds=(pause,)).basis == "nobody can tell when this ends: task_paused"
     quota = facts.QuotaUse(Use.EXECUTIONS, 10_000, 10_000, NOW + timedelta(minutes=40))

@@ -45,7 +45,7 @@ class Load:
 def next_hour(principal: Principal, *, now: datetime) -> Load:
     """What is in the ledger already, and what schedules of tasks that are not paused bring; at most eight queries."""
     begin = now.replace(second=0, microsecond=0)
-    found = overview.planned(principal, now=begin)
+    found = overview.planned(principal, now=begin, due=now)
     nominal, shifted, at_least = found.nominal, found.shifted, False
     tasks, steps, kinds = 0, 0, set()
     for text, next_fire_at, jitter, count in _schedules(principal, begin + _HOUR):

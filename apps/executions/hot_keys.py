@@ -29,3 +29,15 @@ def lookahead_key(prefix: str) -> str:
 def over_rate_key(prefix: str) -> str:
     """HASH: tenant (hex) → "ms by Redis's clock, limit a second" of when a dispatcher last found its rate used up."""
     return f"{prefix}over_rate"
+
+
+def pace_key(prefix: str, tenant: str) -> str:
+    """HASH: pace_field → "ms by Redis's clock, ended, seconds, ended, seconds": how much of a tenant's (hex)
+    has ended at a worker in the last seconds, and within a minute. Gone soon after nothing ends any more.
+    """
+    return f"{prefix}pace:{tenant}"
+
+
+def pace_field(class_index: int, worker_id: int) -> str:
+    """Of one class, at one worker."""
+    return f"{class_index}.{worker_id}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from json import loads
 from math import ceil, log2
+from uuid import UUID
 
 from django.db import connection as django_connection
 
@@ -66,12 +67,19 @@ class Pulse:
         return self.succeeded / ended if ended else None
 
 
-def pulse(principal: Principal, *, now: datetime) -> Pulse:
-    """One query of at most SAMPLE rows."""
+def pulse(principal: Principal, *, now: datetime, frontier: UUID | None = None) -> Pulse:
+    """One query of at most SAMPLE rows, twice as many behind a backlog.
+
+    frontier: the id that goes next where some wait. Behind it lie those that began last, and of a long backlog the
+    newest that were due are none of them.
+    """
+    edge = ids.lowest(now + timedelta(milliseconds=1))
     parameters = {
+        "frontier": frontier or edge,
+        "since": _begin(now, frontier),
         "tenant": principal.tenant_id,
         "now": now,
-        "edge": ids.lowest(now + timedelta(milliseconds=1)),
+        "edge": edge,
         "seconds": SECONDS,
         "sample": SAMPLE,
         "spans": SPANS,
@@ -84,7 +92,7 @@ def pulse(principal: Principal, *, now: datetime) -> Pulse:
     return Pulse(
         sampled=sampled,
         span=span,
-        full=sampled == SAMPLE,
+        full=sampled >= SAMPLE,
         begun=begun,
         on_time=on_time,
         late=tuple(late) if late else None,
@@ -94,6 +102,12 @@ def pulse(principal: Principal, *, now: datetime) -> Pulse:
         succeeded=succeeded,
         dead=dead,
     )
+
+
+def _begin(now: datetime, frontier: UUID | None) -> datetime:
+    """Since when those are looked at that began last: an hour before what goes next was due."""
+    due = now if frontier is None else min(now, ids.from_ms(ids.milliseconds(frontier.bytes)))
+    return due - timedelta(seconds=SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +175,12 @@ class Planned:
     estimated: bool
 
 
-def planned(principal: Principal, *, now: datetime) -> Planned:
-    """What the ledger has of the next hour: of up to MOST_PLANNED rows each, of more a part of the pages; seven queries
-    at most.
+def planned(principal: Principal, *, now: datetime, due: datetime | None = None) -> Planned:
+    """What the ledger has of the hour from `now` on: of up to MOST_PLANNED rows each, of more a part of the pages;
+    seven queries at most. due: what could have begun by then is left out: it waits, and is no plan. None: `now`.
     """
-    parameters = {"tenant": principal.tenant_id, "now": now, "first": ids.lowest(now), "most": MOST_PLANNED}
+    first = ids.lowest(now)
+    parameters = {"tenant": principal.tenant_id, "now": now, "due": due or now, "first": first, "most": MOST_PLANNED}
     connection = postgres.raw(django_connection)
     rows = connection.execute(named_sql("overview_planned"), parameters).fetchall()
     found = Planned(Counter(), Counter(), sum(count for *_, count in rows) == MOST_PLANNED)

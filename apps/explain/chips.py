@@ -15,7 +15,8 @@ from apps.executions.models import Execution
 from apps.executions.quotas import Use
 from apps.executions.states import ACTIVE, PENDING, WIDE, Hold, Status
 from apps.executions.store import named_sql
-from apps.explain import words
+from apps.explain import turn, words
+from apps.explain.turn import Standing
 from apps.explain.words import Code, Reason
 from apps.tenants.principal import Principal
 from chronoweb.runtime import postgres
@@ -27,10 +28,6 @@ _EVENTS = """
 SELECT execution_id, reason FROM execution_events
 WHERE scheduled_at = ANY(%s) AND execution_id = ANY(%s) AND tenant_id = %s ORDER BY event_id
 """
-_AT_ONCE = """
-SELECT t.max_concurrent_workers, (SELECT count(*) FROM outstanding o WHERE o.tenant_id = t.id)
-FROM tenants t WHERE t.id = %s AND t.max_concurrent_workers IS NOT NULL
-"""
 _QUOTA = Code.EXECUTIONS_PER_HOUR
 
 
@@ -38,7 +35,7 @@ _QUOTA = Code.EXECUTIONS_PER_HOUR
 class Evidence:
     """What chips are made from. notes: of standing holds by (target, reason). events: the last of what was cancelled or
     skipped. running: how many run under the concurrency keys that something waits for. quota: the tenant's that is used
-    up. full: where as many of the tenant run as may.
+    up. met: what its due work meets, where something is due that nothing holds.
     """
 
     tenant_id: UUID
@@ -47,12 +44,12 @@ class Evidence:
     events: Mapping[UUID, str] = field(default_factory=dict)
     running: Mapping[str, int] = field(default_factory=dict)
     quota: Reason | None = None
-    full: Reason | None = None
+    met: Standing | None = None
 
 
 def gather(principal: Principal, executions: Sequence[Execution], *, now: datetime) -> Evidence:
     """Two queries, however many executions there are; one more where one waits for its concurrency key, one where
-    the tenant has used up a quota, and one where something is due that nothing holds.
+    the tenant has used up a quota, and one, with three pipelines to Redis, where something is due that nothing holds.
     """
     targets = {e.task_id for e in executions if e.hold} | {principal.tenant_id, _EVERYTHING}
     read = postgres.reads(django_connection).read
@@ -61,22 +58,15 @@ def gather(principal: Principal, executions: Sequence[Execution], *, now: dateti
     which = [e.scheduled_at for e in told], [e.id for e in told], principal.tenant_id
     events = read(_EVENTS, which) if told else []
     notes = {(target, reason): note for target, reason, note in holds}
-    quota = _quota(principal.tenant_id) if (principal.tenant_id, Hold.QUOTA) in notes else None
+    quota = used_up(principal.tenant_id) if (principal.tenant_id, Hold.QUOTA) in notes else None
     running = selectors.running_under_keys(executions)
-    queued = any(e.state in PENDING and not e.hold and e.run_at <= now for e in executions)
-    full = _full(principal.tenant_id) if queued else None
-    return Evidence(principal.tenant_id, now, notes, dict(events), running, quota, full)
+    queued = [e for e in executions if e.state in PENDING and not e.hold and e.run_at <= now]
+    met = turn.standing(principal.tenant_id, queued, now=now) if queued else None
+    return Evidence(principal.tenant_id, now, notes, dict(events), running, quota, met)
 
 
-def _full(tenant_id: UUID) -> Reason | None:
-    found = postgres.raw(django_connection).execute(_AT_ONCE, (tenant_id,)).fetchone()
-    if found is None or found[1] < found[0]:
-        return None
-    limit, used = found
-    return Reason(Code.MAX_CONCURRENT_WORKERS, words.max_concurrent(used, limit), {"used": used, "limit": limit})
-
-
-def _quota(tenant_id: UUID) -> Reason | None:
+def used_up(tenant_id: UUID) -> Reason | None:
+    """The quota that a tenant has used up; one query."""
     found = postgres.raw(django_connection).execute(named_sql("over_quota"), {"tenant": tenant_id}).fetchone()
     if found is None:
         return None
@@ -149,7 +139,7 @@ def _of_tenant(execution: Execution, evidence: Evidence) -> Reason | None:
     ):
         if (target, hold) in evidence.notes:
             return _wide(hold, evidence)
-    return evidence.full
+    return None if evidence.met is None else turn.reason(execution, evidence.met)
 
 
 def _wide(hold: Hold, evidence: Evidence) -> Reason:

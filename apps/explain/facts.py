@@ -16,12 +16,15 @@ from apps.executions.states import ExecutionClass, Hold, Origin, Status
 from apps.executions.store import named_sql
 from apps.executions.store.statements import bounds_of
 from apps.explain.fleet import Fleet, Line
+from apps.explain.queue import Queue
 from chronoweb.runtime.errors import NotFound
 
 SHOWN = 5
 """Who holds a key's places: at most so many are named."""
 BOUND = 1001
 """Counts of who waits end here."""
+RUNS = 50
+"""Of so many of its task's runs is known how long they took."""
 
 _JSONB = 3802
 _EVERYTHING = UUID(int=0)
@@ -70,9 +73,11 @@ class Facts:
     """Everything that reasons are made from. Names are the ledger's; `now` is the database's clock.
 
     fleet: what live workers say; None: Redis is away. line: its place in the hot tier; None: it is not there, or Redis
-    is away. over_rate: the tenant's rate, where a dispatcher has just found it used up. class_outstanding: of its
-    tenant; the platform's are told of all. ended_last_minute: on workers of its tenant's own, or of all; None: not to
-    be told.
+    is away. queue: what the hot tier says of its tenant's work. class_outstanding: of its tenant; the platform's are
+    told of all. ended_last_minute: on workers of its tenant's own, or of all; None: not to be told. run_seconds: how
+    long its task's last runs took, the median, where it waits for one of its key; held_since: when the first of those
+    that hold the places began. first_lot: whether
+    nobody that waits for its circuit goes before it.
     """
 
     now: datetime
@@ -119,7 +124,15 @@ class Facts:
     dag_run_id: UUID | None = None
     fleet: Fleet | None = None
     line: Line | None = None
-    over_rate: int | None = None
+    queue: Queue = field(default_factory=Queue)
+    run_seconds: float | None = None
+    held_since: datetime | None = None
+    first_lot: bool = False
+
+    @property
+    def over_rate(self) -> int | None:
+        """The tenant's rate, where a dispatcher has just found it used up."""
+        return self.queue.over_rate
 
     @property
     def shard(self) -> int:
@@ -148,6 +161,7 @@ def read(connection: psycopg.Connection, *, execution_id: UUID, tenant_id: UUID,
             "whole": whole,
             "shown": SHOWN,
             "bound": BOUND,
+            "runs": RUNS,
             "day_begins": day["since"],
             "day_ends": day["until"],
         }
@@ -160,7 +174,7 @@ def read(connection: psycopg.Connection, *, execution_id: UUID, tenant_id: UUID,
     return row
 
 
-def facts_of(row: dict[str, Any], *, fleet: Fleet | None, line: Line | None, over_rate: int | None) -> Facts:
+def facts_of(row: dict[str, Any], *, fleet: Fleet | None, line: Line | None, queue: Queue) -> Facts:
     """The row of `read` and what Redis says, as facts. Pure."""
     definition = row["definition"]
     concurrency = definition.get("concurrency") or {}
@@ -171,7 +185,7 @@ def facts_of(row: dict[str, Any], *, fleet: Fleet | None, line: Line | None, ove
             "started_at", "finished_at", "cancel_requested_at", "worker_id", "concurrency_key", "places_taken",
             "slot_holder", "waiters_ahead", "error", "again", "lot", "circuit_key", "max_concurrent_workers",
             "rate_limit_rps", "tenant_outstanding", "class_outstanding", "waiting_ahead", "ended_last_minute", "event",
-            "node", "dag_run_id",
+            "node", "dag_run_id", "run_seconds", "held_since", "first_lot",
         )
     }  # fmt: skip
     return Facts(
@@ -190,7 +204,7 @@ def facts_of(row: dict[str, Any], *, fleet: Fleet | None, line: Line | None, ove
         leases={role: datetime.fromisoformat(until) for role, until in (row["leases"] or {}).items()},
         fleet=fleet,
         line=line,
-        over_rate=over_rate,
+        queue=queue,
     )
 
 

@@ -3,23 +3,17 @@
 Both are hints that may be lost; what cannot be read is None, and the rest is told all the same.
 """
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import redis
 
 from apps.executions import hot_keys, ids
+from apps.explain import looking, queue
+from apps.explain.queue import Entry, Queue
 from apps.worker.live_state import LiveState, LiveStates
 from chronoweb.runtime import redis_client
-from chronoweb.runtime.config import config
-
-logger = logging.getLogger(__name__)
-
-_TOLD_SECONDS = 1.0
-"""A dispatcher tells ten times a second whose rate is used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +32,15 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Its place in the hot tier. ahead: of its tenant, class and labels; members: queues of its class that have work
-    due in its shard, its own included; None: not to be told, since most are other tenants'.
+    """Its place in the hot tier. ahead: of its tenant, class and labels; due: those of them that are due now;
+    of_tenant: all of its tenant that are due and go before it; members: queues of its class that have work due in its
+    shard, its own included; None: not to be told, since most are other tenants'.
     """
 
     ahead: int
     members: int | None
+    due: int = 0
+    of_tenant: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +49,28 @@ class Sight:
 
     fleet: Fleet | None = None
     line: Line | None = None
-    over_rate: int | None = None
+    queue: Queue = field(default_factory=Queue)
 
 
 def look(row: dict[str, Any], *, requires: Sequence[str], whole: bool = False) -> Sight:
-    """row: of facts.read. whole: as there. Three pipelines."""
-    try:
-        client = _client()
-        prefix = config().redis_prefix
+    """row: of facts.read. whole: as there. Five pipelines at most."""
+
+    def read(client: redis.Redis, prefix: str) -> Sight:
         states = {worker: state for worker, (_, state) in LiveStates(client, prefix).read().items()}
         class_index = row["class"]
         fleet = fleet_of(list(states.values()), tenant=row["tenant_id"].hex, requires=requires, class_index=class_index)
         if own := states.get(row["worker_id"]):
             fleet = replace(fleet, sent_to=(own.slots[class_index], max(0, own.free[class_index])))
-        return Sight(fleet, _line(client, prefix, row, whole=whole), _over_rate(client, prefix, row))
-    except redis.RedisError as error:
-        logger.warning("Redis is away", extra={"action": "explain.redis_away", "error": str(error)})
-        return Sight()
+        entry = Entry(row["id"].bytes, class_index, row["route_id"])
+        seen = queue.look(client, prefix, tenant=row["tenant_id"], entries=[entry], routes=[])
+        place = seen.places.get(entry.id)
+        if place is None:
+            return Sight(fleet, None, seen)
+        ring = hot_keys.ring_key(prefix, ids.shard(entry.id), class_index)
+        members = max(1, int(client.zcount(ring, "-inf", redis_client.now_ms(client)))) if whole else None
+        return Sight(fleet, Line(place.ahead, members, place.due, place.of_tenant), seen)
+
+    return looking.ask(read) or Sight()
 
 
 def fleet_of(states: Sequence[LiveState], *, tenant: str, requires: Sequence[str], class_index: int) -> Fleet:
@@ -78,31 +80,3 @@ def fleet_of(states: Sequence[LiveState], *, tenant: str, requires: Sequence[str
     able = [state for state in able if state.tenant is not None] or able
     slots = sum(state.slots[class_index] for state in able)
     return Fleet(len(known), len(able), slots, sum(max(0, state.free[class_index]) for state in able))
-
-
-def _line(client: redis.Redis, prefix: str, row: dict[str, Any], *, whole: bool) -> Line | None:
-    identity = row["id"].bytes
-    member = hot_keys.member_name(row["tenant_id"].bytes, row["route_id"])
-    shard, class_index = ids.shard(identity), row["class"]
-    score = client.zscore(hot_keys.entries_key(prefix, shard, class_index, member), identity)
-    if score is None:
-        return None
-    pipeline = client.pipeline(transaction=False)
-    pipeline.zcount(hot_keys.ring_key(prefix, shard, class_index), "-inf", redis_client.now_ms(client))
-    for each in range(ids.SHARDS):
-        pipeline.zcount(hot_keys.entries_key(prefix, each, class_index, member), "-inf", f"({score}")
-    members, *ahead = pipeline.execute()
-    return Line(sum(ahead), max(1, members) if whole else None)
-
-
-def _over_rate(client: redis.Redis, prefix: str, row: dict[str, Any]) -> int | None:
-    told = client.hget(hot_keys.over_rate_key(prefix), row["tenant_id"].hex)
-    if told is None:
-        return None
-    at, limit = (float(part) for part in told.split())
-    return int(limit) if redis_client.now_ms(client) - at < _TOLD_SECONDS * 1000 else None
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis_client.connect(None)

@@ -3,20 +3,16 @@
 All of it is a hint that may be lost; None: Redis is away.
 """
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import redis
 
 from apps.executions import hot_keys, ids
 from apps.executions.states import ExecutionClass
+from apps.explain import looking
 from chronoweb.runtime import redis_client
-from chronoweb.runtime.config import config
-
-logger = logging.getLogger(__name__)
 
 MOST_QUEUES = 100
 """Of one shard and class: beyond it its size is a lower bound."""
@@ -74,7 +70,8 @@ class HotState:
 def of_all() -> HotState | None:
     """All tenants' together, with memory: for the platform alone. Three pipelines."""
 
-    def read(client: redis.Redis, prefix: str, now_ms: float) -> HotState:
+    def read(client: redis.Redis, prefix: str) -> HotState:
+        now_ms = redis_client.now_ms(client)
         rings = _rings(client, prefix)
         cards = client.pipeline(transaction=False)
         for (shard, one), (members, _) in rings.items():
@@ -100,14 +97,15 @@ def of_all() -> HotState | None:
         ]
         return HotState(shards, _seconds(lookahead), _memory(memory, server))
 
-    return _asked(read)
+    return looking.ask(read)
 
 
 def of_tenant(tenant: bytes, routes: Sequence[int]) -> HotState | None:
     """One tenant's alone, of these routes (0: what asks for no labels). One pipeline."""
     members = [hot_keys.member_name(tenant, route) for route in routes]
 
-    def read(client: redis.Redis, prefix: str, now_ms: float) -> HotState:
+    def read(client: redis.Redis, prefix: str) -> HotState:
+        now_ms = redis_client.now_ms(client)
         pipeline = client.pipeline(transaction=False)
         for shard in range(ids.SHARDS):
             for one in ExecutionClass:
@@ -129,16 +127,7 @@ def of_tenant(tenant: bytes, routes: Sequence[int]) -> HotState | None:
             )
         return HotState(shards, _seconds(lookahead))
 
-    return _asked(read)
-
-
-def _asked(read: Callable[[redis.Redis, str, float], HotState]) -> HotState | None:
-    try:
-        client = _client()
-        return read(client, config().redis_prefix, redis_client.now_ms(client))
-    except redis.RedisError as error:
-        logger.warning("Redis is away", extra={"action": "explain.redis_away", "error": str(error)})
-        return None
+    return looking.ask(read)
 
 
 def _rings(client: redis.Redis, prefix: str) -> dict[tuple[int, int], tuple[list[tuple[bytes, float]], int]]:
@@ -167,8 +156,3 @@ def _memory(memory: dict[str, Any], server: dict[str, Any]) -> Memory:
     version = server.get(f"{name}_version") or server.get("redis_version") or ""
     limit = int(memory["maxmemory"]) or None
     return Memory(int(memory["used_memory"]), limit, str(memory["maxmemory_policy"]), f"{name} {version}".strip())
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis_client.connect()

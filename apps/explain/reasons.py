@@ -9,6 +9,7 @@ from apps.executions.labels import no_worker_text
 from apps.executions.states import RESTING, Hold, Origin, Status
 from apps.explain import words
 from apps.explain.facts import Facts, StandingHold
+from apps.explain.turn import at_rate
 from apps.explain.words import Code, Reason
 from chronoweb.runtime.config import Config
 
@@ -33,7 +34,7 @@ def reasons(facts: Facts, config: Config) -> list[Reason]:
     if facts.status is Status.DISPATCHED:
         return [*_asked_to_stop(facts), *_standing(facts), *_full_worker(facts), _awaits_claim(facts, config)]
     found = [*_standing(facts), *_quotas(facts), *_timing(facts, config), *_shared(facts), *_circuit(facts, config)]
-    found += [*_tenant_limits(facts), *_workers(facts), *_roles(facts, config)]
+    found += [*_tenant_limits(facts, alone=not found), *_workers(facts), *_roles(facts, config)]
     return found or [Reason(Code.IN_QUEUE, words.DUE_NOW, {"class": facts.execution_class.word})]
 
 
@@ -192,14 +193,16 @@ def _iso(instant: datetime | None) -> str | None:
     return None if instant is None else instant.isoformat()
 
 
-def _tenant_limits(facts: Facts) -> Iterator[Reason]:
+def _tenant_limits(facts: Facts, *, alone: bool) -> Iterator[Reason]:
+    """alone: nothing else that was found keeps it from its turn."""
     most = facts.max_concurrent_workers
-    if most is not None and facts.tenant_outstanding >= most:
+    full = most is not None and facts.tenant_outstanding >= most
+    if full and most is not None:
         figures = {"used": facts.tenant_outstanding, "limit": most}
         yield Reason(Code.MAX_CONCURRENT_WORKERS, words.max_concurrent(facts.tenant_outstanding, most), figures)
     if facts.over_rate is not None and facts.rate_limit_rps is not None:
-        figures = {"limit": facts.rate_limit_rps}
-        yield Reason(Code.RATE_LIMIT_RPS, words.rate_limit(facts.rate_limit_rps), figures)
+        ahead = None if facts.line is None else facts.line.of_tenant
+        yield at_rate(facts.rate_limit_rps, now=facts.now, ahead=ahead, is_all=alone and not full)
 
 
 # ---- who would run it -----------------------------------------------------------------------------------------------
@@ -247,4 +250,4 @@ def _roles(facts: Facts, config: Config) -> Iterator[Reason]:
         yield Reason(Code.NO_PRELOADER, "no preloader leads", {"takeover_seconds": config.lease_ttl_seconds})
     if f"dispatcher/{facts.shard}" not in facts.leases:
         figures = {"shard": facts.shard, "takeover_seconds": config.lease_ttl_seconds}
-        yield Reason(Code.NO_DISPATCHER, f"no dispatcher holds shard {facts.shard}", figures)
+        yield Reason(Code.NO_DISPATCHER, words.no_dispatcher(facts.shard), figures)

@@ -49,10 +49,11 @@ def explain(principal: Principal, execution_id: UUID) -> Explanation:
 def of_row(row: dict[str, Any], *, whole: bool = False) -> Explanation:
     """The explanation of what `facts.read` has found."""
     sight = fleet.look(row, requires=row["labels"] or required_by(row["definition"]), whole=whole)
-    known = facts.facts_of(row, fleet=sight.fleet, line=sight.line, over_rate=sight.over_rate)
+    known = facts.facts_of(row, fleet=sight.fleet, line=sight.line, queue=sight.queue)
     found = reasons(known, config())
     place = position(known)
-    return Explanation(known, found, place, estimate(known, found, place))
+    guess = estimate(known, found, place, slow_start_percent=config().circuit_slow_start_percent)
+    return Explanation(known, found, place, guess)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """clears_when: when it ends by itself, if that is known. lead: what a countdown to it begins with; empty: none."""
+    """clears_when: when it ends by itself, if that is known. begins: when what waits for its turn might start, a guess.
+    lead: what a countdown to either begins with; empty: none.
+    """
 
     code: Code
     text: str
@@ -61,11 +63,12 @@ class Reason:
     since: datetime | None = None
     clears_when: datetime | None = None
     lead: str = ""
+    begins: datetime | None = None
 
     @property
     def until(self) -> datetime | None:
         """What pages count down to."""
-        return self.clears_when if self.lead else None
+        return (self.clears_when or self.begins) if self.lead else None
 
 
 def noted(text: str, note: str | None) -> str:
@@ -107,7 +110,7 @@ def max_concurrent(used: int, limit: int) -> str:
 
 
 def rate_limit(limit: int) -> str:
-    return f"limit: {limit:,} a second for its tenant"
+    return f"rate limit: {limit:,}/s"
 
 
 def circuit_open(key: str | None) -> str:
@@ -116,6 +119,10 @@ def circuit_open(key: str | None) -> str:
 
 def circuit_slow_start(key: str | None) -> str:
     return f"circuit in slow start: {name_of(key)}"
+
+
+def no_dispatcher(shard: int) -> str:
+    return f"no dispatcher holds shard {shard}"
 
 
 def no_free_slot(word: str, slots: int) -> str:
@@ -133,6 +140,36 @@ def counted_down(code: Code, lead: str, over: str, until: datetime, now: datetim
     if ahead <= timedelta(0):
         return Reason(code, over, clears_when=until, **more)
     return Reason(code, f"{lead} {countdown(ahead)}", clears_when=until, lead=lead, **more)
+
+
+def all_wait(code: Code, text: str, *, now: datetime, waiting: int, seconds: float | None, **more: Any) -> Reason:
+    """The same of all that waits: `rate limit: 1,000/s, 18,400 wait, the last starts in about 18 s`."""
+    text = f"{text}, {waiting:,} wait"
+    if seconds is None:
+        return Reason(code, text, **more)
+    lead, length = f"{text}, the last starts in about", timedelta(seconds=seconds)
+    return Reason(code, f"{lead} {countdown(length)}", begins=now + length, lead=lead, **more)
+
+
+def in_turn(
+    code: Code, text: str, *, now: datetime, ahead: int | None = None, seconds: float | None = None, **more: Any
+) -> Reason:
+    """A reason that ends with its turn: `rate limit: 1,000/s, 18,400 ahead, starts in about 18 s`.
+
+    ahead: how many go before it; None: not known. seconds: until it might start; None: nobody can tell.
+    """
+    figures = dict(more.pop("figures", {}))
+    if ahead is None:
+        return Reason(code, text, figures, **more)
+    figures["ahead"] = ahead
+    text = f"{text}, {ahead:,} ahead" if ahead else f"{text}, next in its queue"
+    if seconds is None:
+        return Reason(code, text, figures, **more)
+    figures["starts_in_seconds"] = round(seconds, 1)
+    lead, length = f"{text}, starts in about", timedelta(seconds=seconds)
+    if length < timedelta(seconds=1):
+        return Reason(code, f"{text}, starts within a second", figures, begins=now + length, **more)
+    return Reason(code, f"{lead} {countdown(length)}", figures, begins=now + length, lead=lead, **more)
 
 
 # ---- figures as people read them ------------------------------------------------------------------------------------

@@ -221,6 +221,7 @@ class Completer(LedgerThread):
             if claimed.concurrency_key:
                 freed.append(claimed.concurrency_key)
         self._load.ended([finish.outcome for _, finish in batch])
+        self._load.pace.ended((claimed.tenant_id, claimed.class_index) for claimed, _ in batch)
         feed.changed_many((claimed.tenant_id, claimed.id) for claimed, _ in batch)
         self._circuits.flush(connection)
         self._add_usage(connection)

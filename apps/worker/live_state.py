@@ -11,9 +11,13 @@ from typing import Any
 
 import redis
 
+from apps.executions import hot_keys
 from apps.worker.class_slots import CLASSES
+from apps.worker.pace import Of, Told
+from chronoweb.runtime import redis_client
 
 _REPORT = (Path(__file__).parent / "lua" / "report.lua").read_text()
+_PACE_KEPT_MS = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class LiveStates:
 
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self._redis = client
+        self._prefix = prefix
         self._key = f"{prefix}workers"
         self._script = client.register_script(_REPORT)
 
@@ -48,6 +53,19 @@ class LiveStates:
         """Say that `worker_id` lives, and how it is."""
         document = json.dumps(asdict(state))
         self._script(keys=[self._key], args=[worker_id, document])
+
+    def tell_pace(self, worker_id: int, told: Mapping[Of, Told]) -> None:
+        """Say how fast tenants' attempts end here: for who estimates when what waits will begin."""
+        if not told:
+            return
+        now = redis_client.now_ms(self._redis)
+        pipeline = self._redis.pipeline(transaction=False)
+        for (tenant, class_index), pace in told.items():
+            key = hot_keys.pace_key(self._prefix, tenant.hex())
+            figures = " ".join(f"{figure:.10g}" for figure in (*pace.short, *pace.long))
+            pipeline.hset(key, hot_keys.pace_field(class_index, worker_id), f"{now:.0f} {figures}")
+            pipeline.pexpire(key, _PACE_KEPT_MS)
+        pipeline.execute()
 
     def withdraw(self, worker_id: int) -> None:
         """The worker takes no more work."""

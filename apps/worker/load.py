@@ -7,6 +7,7 @@ import psutil
 
 from apps.executions.rows import WorkerLoad
 from apps.executions.states import Outcome
+from apps.worker.pace import Pace
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
 _MINUTE = 60.0
@@ -22,6 +23,7 @@ class LoadMeter:
         self._measured_at = clock.monotonic()
         self._ended: deque[tuple[float, int, int]] = deque()
         self._lock = threading.Lock()
+        self.pace = Pace(clock)
 
     def ended(self, outcomes: list[Outcome]) -> None:
         """Attempts have ended."""

@@ -163,6 +163,7 @@ class Parts:
             each_second=look.look,
             on_lost=given_up,
             on_drain=asked_to_drain,
+            paces=self.load.pace.to_tell,
         )
 
     def _take_results(self, results: list[RunResult]) -> None:

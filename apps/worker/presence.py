@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -19,6 +19,7 @@ from apps.executions.labels import TENANT, read_worker_labels
 from apps.executions.rows import WorkerLoad
 from apps.worker.class_slots import ClassSlots
 from apps.worker.live_state import LiveState, LiveStates
+from apps.worker.pace import Of, Told
 from chronoweb.runtime import postgres, redis_client
 from chronoweb.runtime.addresses import Addresses
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
@@ -99,6 +100,7 @@ class Presence:
         each_second: Callable[[psycopg.Connection], None],
         on_lost: Callable[[str], None],
         on_drain: Callable[[], None],
+        paces: Callable[[], Mapping[Of, Told] | None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.worker_id = identity.worker_id
@@ -112,6 +114,7 @@ class Presence:
         self._each_second = each_second
         self._on_lost = on_lost
         self._on_drain = on_drain
+        self._paces = paces
         self._clock = clock
         self._received_at = clock.monotonic()
         self._looked_at = float("-inf")
@@ -212,6 +215,8 @@ class Presence:
                 self._withdrawn = True
         elif fit and self._locked:
             self._live_states().report(self.worker_id, self._describe())
+        if told := self._paces():
+            self._live_states().tell_pace(self.worker_id, told)
 
     def _reconnect(self, error: psycopg.Error) -> None:
         logger.warning("PostgreSQL is away", extra={"action": "worker.ledger_away", "error": str(error)})

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from apps.console import listing, rows, summary
 from apps.executions.models import Execution
-from apps.executions.states import Status
+from apps.executions.states import PENDING, Status
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -56,6 +56,8 @@ class ExecutionsSource:
         self._principal = principal
         self._clock = clock
         self._known: dict[UUID, int] | None = None
+        self._said: dict[UUID, str] = {}
+        """Why those wait that are due: it changes while their rows do not."""
         self._horizon = b""
 
     def wants(self, identities: set[UUID]) -> set[UUID]:
@@ -63,23 +65,30 @@ class ExecutionsSource:
 
     def update(self, changed: set[UUID], *, looking: bool) -> Update | None:
         now = self._clock.now()
-        index = None
+        index, waiting = None, set[UUID]()
         if looking:
             index = listing.read_index(self._principal, now=now)
             changed = changed | self._unseen(index)
+            waiting = {e.id for e in index.newest[: listing.SHOWN] if Status(e.status) in PENDING} - changed
         if index is not None and index.horizon is not None:
             self._horizon = index.horizon
         # What is due later than all that is shown comes near soon enough; until then no page adds it.
         edge = max(self._horizon, listing.first_id(now + _NEAR).bytes)
-        wanted = sorted(changed, key=lambda one: (one.bytes <= edge, one.bytes), reverse=True)[:_MOST_ROWS]
+        wanted = sorted(changed | waiting, key=lambda one: (one.bytes <= edge, one.bytes), reverse=True)[:_MOST_ROWS]
         executions = listing.read(self._principal, wanted)
         presented = rows.present_all(self._principal, executions, now=now)
         slug = self._principal.tenant_slug
-        messages = [rows.message(row, slug, insert=row.id.bytes <= edge) for row in presented]
+        told = [row for row in presented if row.id in changed or self._says_other(row)]
+        messages = [rows.message(row, slug, insert=row.id.bytes <= edge) for row in told]
         if self._known is not None:
             self._known |= {row.id: row.version for row in presented if row.id.bytes <= edge}
+        if looking:
+            self._said = {row.id: row.reason.text for row in presented if row.id in waiting and row.reason is not None}
         found = {str(row.id): row for row in executions}
         return Update(messages, index, slug, now, found) if messages or index else None
+
+    def _says_other(self, row: rows.Row) -> bool:
+        return row.reason is not None and self._said.get(row.id) != row.reason.text
 
     def _unseen(self, index: listing.Index) -> set[UUID]:
         """What the index shows in another version than was seen before; nothing at the first look."""

@@ -1,6 +1,5 @@
 """Why an execution is not running, for its page: each cause with its figures, and where it can be removed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -56,7 +55,7 @@ _WORDS = {
 }
 _UNSAID = frozenset(
     "circuit_id node run_id message error used limit note held_by shard attempt max_attempts key running slots"
-    " failures slow_start_until".split()
+    " failures slow_start_until starts_in_seconds".split()
 )
 """Figures that the sentence or a link says already."""
 
@@ -87,7 +86,8 @@ class Why:
         ahead = f"{'at least ' if self.place.at_least else ''}{self.place.ahead:,} before it"
         first = ahead if self.place.ahead or self.place.at_least else "next in its queue"
         turns = f", {self.place.turns:,} queues take turns" if (self.place.turns or 0) > 1 else ""
-        return f"{first}{turns}{'' if self.place.loaded else ', not loaded yet'}"
+        waits = any(cause.reason.code is Code.NOT_LOADED for cause in self.causes)
+        return f"{first}{turns}{', not loaded yet' if waits else ''}"
 
     @property
     def basis(self) -> str:
@@ -112,7 +112,7 @@ def _cause(reason: Reason, slug: str, execution: Execution) -> Cause:
     link, words = _where(reason, slug, execution)
     held = reason.figures.get("held_by") or ()
     holders = [found for one in held[:_MOST_NAMED] if (found := parse_uuid(str(one)))]
-    return Cause(reason, _figures(reason.figures), link, words, holders)
+    return Cause(reason, _figures(reason), link, words, holders)
 
 
 def _where(reason: Reason, slug: str, execution: Execution) -> tuple[str, str]:
@@ -140,12 +140,13 @@ def _scheduler(slug: str) -> str:
         return ""
 
 
-def _figures(figures: Mapping[str, Any]) -> list[str]:
+def _figures(reason: Reason) -> list[str]:
     """What the sentence does not say."""
+    said = _UNSAID | {"ahead"} if reason.begins is not None or reason.code is Code.RATE_LIMIT_RPS else _UNSAID
     return [
         _WORDS.get(name, f"{name.replace('_', ' ')} {{}}").format(_shown(value))
-        for name, value in figures.items()
-        if name not in _UNSAID and value not in (None, "", [])
+        for name, value in reason.figures.items()
+        if name not in said and value not in (None, "", [])
     ]
 
 

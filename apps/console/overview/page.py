@@ -22,6 +22,8 @@ from apps.executions.dags.selectors import latest_dags
 from apps.executions.dead_letter_groups import groups
 from apps.executions.dead_letters import DeadLetterFilter
 from apps.executions.overview import Day, Pulse
+from apps.explain import backlog
+from apps.explain.backlog import Backlog
 from apps.tenants.principal import Principal
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -42,6 +44,7 @@ class Figures:
     late: str
     tardy: str
     of: str
+    since: str
     late_line: list[str]
     rate: str
     rate_unit: str
@@ -76,9 +79,12 @@ class OverviewPage(PacedPage):
         }
 
     def _now(self, now: datetime) -> dict[str, Any]:
-        pulse = overview.pulse(self._principal, now=now)
-        shown = figures(self._principal, pulse)
-        return {"figures": shown, "verdict": verdict.of(self._principal, pulse, workers=shown.workers, now=now)}
+        waiting = backlog.read(self._principal, now=now)
+        pulse = overview.pulse(self._principal, now=now, frontier=waiting.met.queue.frontier)
+        waiting = waiting.at_least_as(pulse.waiting)
+        shown = figures(self._principal, pulse, waiting)
+        found = verdict.of(self._principal, pulse, waiting, workers=shown.workers, now=now)
+        return {"figures": shown, "verdict": found}
 
     def _hour(self, now: datetime) -> dict[str, Any]:
         load = next_hour(self._principal, now=now)
@@ -129,7 +135,7 @@ def parts(found: Day) -> list[tuple[Part, bool]]:
     return made
 
 
-def figures(principal: Principal, pulse: Pulse) -> Figures:
+def figures(principal: Principal, pulse: Pulse, waiting: Backlog) -> Figures:
     """One query."""
     workers = list(fleet.workers_for(principal))
     names = [one.word for one in pulse.waiting]
@@ -141,20 +147,22 @@ def figures(principal: Principal, pulse: Pulse) -> Figures:
         )
         for n, name in enumerate(names)
     ]
-    total = sum(pulse.waiting.values())
-    rate, unit = _rate(pulse)
+    rate, unit = _rate(pulse, waiting.met.queue.pace_of_all)
+    by_class_waiting = [f"{one.word} {count:,}" for one, count in waiting.queued.items()]
+    held = sum(waiting.held.values())
     return Figures(
         share=_share(pulse.share_on_time),
         late=_percentiles(pulse.late or ()),
         tardy=verdict.tardy(pulse),
-        of="last hour" if not pulse.full else f"of the last {pulse.sampled:,}, due since {_ms(pulse.span * 1000)}",
+        of="last hour" if not pulse.full else f"of the last {pulse.sampled:,}",
+        since="" if not pulse.full else f", due since {_ms(pulse.span * 1000)}",
         late_line=sparkline([span.late for span in pulse.spans]),
         rate=rate,
         rate_unit=unit,
         succeeded=_share(pulse.share_succeeded),
         rate_line=sparkline([float(span.begun) for span in pulse.spans]) if pulse.begun else [],
-        waiting=f"{'≥ ' if pulse.full else ''}{total:,}",
-        waiting_by_class=" · ".join(f"{one.word} {count:,}" for one, count in pulse.waiting.items()),
+        waiting=f"{'≥ ' if waiting.at_least else ''}{waiting.total:,}",
+        waiting_by_class=" · ".join([*by_class_waiting, *([f"held {held:,}"] if held else [])]),
         workers=len(workers),
         slots=sum(worker.slots for worker in workers),
         used=sum(used for _, used, _ in by_class),
@@ -169,11 +177,15 @@ def _share(share: float | None) -> str:
     return "100" if share == 1 else f"{int(share * 10_000) / 100:.2f}"
 
 
-def _rate(pulse: Pulse) -> tuple[str, str]:
-    """A second where that is at least one, else a minute. Of a full sample it is an estimate."""
-    if pulse.per_second >= 1:
-        return f"{'≈ ' if pulse.full else ''}{round(pulse.per_second, 1 if pulse.per_second < 10 else None):,}", "/s"
-    return f"{pulse.per_second * 60:.0f}", "/min"
+def _rate(pulse: Pulse, pace: float | None) -> tuple[str, str]:
+    """A second where that is at least one, else a minute. Of a full sample it is an estimate: what a dispatcher has
+    sent lately knows better how much that was.
+    """
+    per_second = pace if pulse.full and pace else pulse.per_second
+    about = "≈ " if pulse.full else ""
+    if per_second >= 1:
+        return f"{about}{round(per_second, 1 if per_second < 10 else None):,}", "/s"
+    return f"{about}{per_second * 60:.0f}", "/min"
 
 
 def _percentiles(late: Sequence[float]) -> str:

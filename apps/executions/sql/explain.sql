@@ -19,6 +19,21 @@ SELECT statement_timestamp() AS now, e.id, e.status, e.hold, e.origin, e.class, 
         AND (%(whole)s OR o.tenant_id = e.tenant_id)) AS class_outstanding,
     (SELECT s.execution_id FROM slots s WHERE s.key = e.slot_key AND s.n = 0) AS slot_holder,
     (SELECT count(*) FROM slots s WHERE s.key = e.concurrency_key) AS places_taken,
+    (SELECT min(h.started_at) FROM (
+        SELECT s.scheduled_at, s.execution_id FROM slots s
+        WHERE s.key IN (e.concurrency_key, e.slot_key) AND s.execution_id <> e.id LIMIT %(bound)s) s
+        JOIN {executions} h ON h.scheduled_at = s.scheduled_at AND h.id = s.execution_id) AS held_since,
+    (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM r.finished_at - r.started_at))::float8 FROM (
+        SELECT x.status, x.started_at, x.finished_at FROM {executions} x
+        WHERE x.task_id = e.task_id AND x.scheduled_at > e.scheduled_at - interval '7 days'
+          AND x.scheduled_at <= e.scheduled_at AND x.id < coalesce((
+            SELECT s.execution_id FROM slots s WHERE s.key IN (e.concurrency_key, e.slot_key) AND s.execution_id <> e.id
+            ORDER BY s.execution_id LIMIT 1), e.id)
+        ORDER BY x.id DESC LIMIT %(runs)s) r
+        WHERE r.status = {COMPLETED} AND (e.concurrency_key IS NOT NULL OR e.slot_key IS NOT NULL)) AS run_seconds,
+    e.hold = {HOLD_CIRCUIT} AND NOT EXISTS (
+        SELECT 1 FROM circuit_waiters w JOIN circuit_breakers c ON c.id = w.circuit_id
+        WHERE c.tenant_id = e.tenant_id AND c.key = tv.circuit_key AND w.lot < {LOT}) AS first_lot,
     (SELECT jsonb_agg(x.execution_id) FROM (
         SELECT s.execution_id FROM slots s WHERE s.key = e.concurrency_key ORDER BY s.n LIMIT %(shown)s) x) AS place_holders,
     (SELECT count(*) FROM (
