@@ -81,6 +81,5 @@ def _json(text: str) -> Any:
             raise ValueError(f"{len(text):,} characters are too many")
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            "/parameters", text[:80], f"is not JSON: {error}", 'a JSON object such as {"day": 1}'
-        ) from None
+        legal = 'a JSON object such as {"day": 1}'
+        raise InvalidInput("/parameters", None, f"is not JSON: {error}", legal) from None
