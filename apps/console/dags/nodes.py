@@ -138,8 +138,8 @@ def _active(
     reason = reasons.of(execution, evidence)
     if reason is None:
         return {"line": words.label(execution.state.word)}
-    if reason.until is not None:
-        return {"line": reason.lead, "until": reason.until}
+    if reason.clears_when is not None and reason.lead:
+        return {"line": reason.lead, "until": reason.clears_when}
     return {"line": reason.text}
 
 
