@@ -63,7 +63,8 @@ def test_a_day_has_the_indexes_and_room_for_updates_in_place(keeper: psycopg.Con
     rare = ("dag_run_id IS NOT NULL", "error IS NOT NULL", "hold <> 0")
     for_all = [definition for definition in indexes[0] if not any(words in definition for words in rare)]
     assert len(for_all) <= 5
-    assert len(indexes[0]) - len(for_all) == len(rare)
+    # Two of what has failed: one by the kind of its error, one of what waits to be tried again.
+    assert len(indexes[0]) - len(for_all) == len(rare) + 1
     assert not any("status" in definition or "worker_id" in definition for definition in indexes[0])
 
 

@@ -49,7 +49,7 @@ def test_a_seeded_ledger_is_whole_and_every_page_of_it_opens(monkeypatch: pytest
     found = pages.pages("acme", requests=1, say=lambda _: None)
     assert {page.page: page.status for page in found.pages if page.status != 200} == {}
     assert {"overview", "executions", "tasks", "task", "letter", "dag", "run"} <= {page.page for page in found.pages}
-    assert max(page.queries for page in found.pages) < 40
+    assert {page.page: page.queries for page in found.pages if page.queries >= 40} == {}
     with pytest.raises(CommandError, match="tasks or executions already"):
         call_command("seed", executions=1, tasks=1, stderr=StringIO())
 

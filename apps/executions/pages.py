@@ -25,7 +25,7 @@ _EXECUTION = Rows(Execution)
 _LISTED = Rows(
     Execution,
     without=(
-        *("wake_at", "dispatched_at", "overlap", "slot_key", "queue_seconds", "route_id"),
+        *("wake_at", "dispatched_at", "overlap", "slot_key", "queue_seconds"),
         *("dag_node", "dag_item", "dag_generation"),
     ),
 )
