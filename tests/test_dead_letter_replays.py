@@ -243,6 +243,9 @@ def test_many_are_discarded_over_the_api_as_they_were_counted() -> None:
     api = make_api()
     rows = [execution(make_task(api.principal), Status.DEAD_LETTER) for _ in range(3)]
     foreign = execution(make_task(make_principal()), Status.DEAD_LETTER)
+    lost = api.post("/admin/dlq/discard-all")
+    assert lost.status_code == 422
+    assert "a body is needed" in lost.json()["errors"][0]["detail"]
     counted = api.post("/admin/dlq/discard-all", {"dry_run": True}).json()
     assert counted["matching"] == 3
     DeadLetter.objects.filter(execution_id=rows[2].id).update(since=now() + timedelta(seconds=5))

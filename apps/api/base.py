@@ -129,9 +129,14 @@ def given(request: Request) -> Any:
     return {} if isinstance(data, QueryDict) and not data else data
 
 
-def body_object(request: Request, *, fields: tuple[str, ...]) -> dict[str, Any]:
-    """The body, which must be an object of these fields alone; no body is an empty object."""
+def body_object(request: Request, *, fields: tuple[str, ...], needed: bool = False) -> dict[str, Any]:
+    """The body, which must be an object of these fields alone; no body is an empty object.
+
+    needed: no body is refused, so that who has lost it does not mean everything.
+    """
     data = given(request)
+    if needed and request.stream is None:
+        raise InvalidInput("", None, "a body is needed; {} is everything", ", ".join(fields))
     if not isinstance(data, dict):
         raise InvalidInput("", data, "must be a JSON object", ", ".join(fields) or "{}")
     unknown = [

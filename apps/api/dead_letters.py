@@ -80,7 +80,7 @@ class DiscardAll(ApiView):
         gives={200: Answer({"application/json": "DiscardAllAnswer"})},
     )
     def post(self, request: Request) -> Response:
-        data = body_object(request, fields=DISCARD_FIELDS)
+        data = body_object(request, fields=DISCARD_FIELDS, needed=True)
         reader = Reader(data)
         wanted = _filter(data, reader)
         dry_run = _flags(data, reader, "dry_run")["dry_run"]
