@@ -246,6 +246,10 @@ def test_many_are_discarded_over_the_api_as_they_were_counted() -> None:
     lost = api.post("/admin/dlq/discard-all")
     assert lost.status_code == 422
     assert "a body is needed" in lost.json()["errors"][0]["detail"]
+    no_reasons: tuple[object, ...] = ("x" * 1001, 0, [])
+    for reason in no_reasons:
+        wrong = api.post("/admin/dlq/discard-all", {"ids": [str(foreign.id)], "reason": reason})
+        assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/reason")
     counted = api.post("/admin/dlq/discard-all", {"dry_run": True}).json()
     assert counted["matching"] == 3
     DeadLetter.objects.filter(execution_id=rows[2].id).update(since=now() + timedelta(seconds=5))

@@ -18,7 +18,7 @@ from apps.api.openapi.declare import Answer, declared, documented
 from apps.api.pagination import Ordering
 from apps.api.representations import moment
 from apps.definitions.schedule_input import Reader
-from apps.executions import dead_letter_acts, dead_letters, person_store
+from apps.executions import dead_letter_acts, dead_letters, person_store, services
 from apps.executions.dead_letters import DEFAULT_PER_SECOND, MOST_IDS, MOST_PER_SECOND, DeadLetterFilter
 from apps.executions.models import Replay
 from chronoweb.runtime import postgres
@@ -86,11 +86,13 @@ class DiscardAll(ApiView):
         dry_run = _flags(data, reader, "dry_run")["dry_run"]
         if reader.errors:
             raise InvalidInputs(reader.errors)
+        reason = "" if data.get("reason") is None else data["reason"]
+        services.check_reason(reason)  # though there may be nothing to discard
         who = principal(request)
         if dry_run:
             now = person_store.database_now(postgres.raw(django_connection))
             return Response({"matching": dead_letters.count(who, wanted), "counted_at": moment(now)})
-        done = dead_letter_acts.discard(principal=who, wanted=wanted, reason=data.get("reason") or "")
+        done = dead_letter_acts.discard(principal=who, wanted=wanted, reason=reason)
         looked_at = len(done.done) + len(done.refused)
         remaining = len(wanted.ids) - looked_at if wanted.ids is not None else dead_letters.count(who, wanted)
         return Response({"done": len(done.done), "refused": _refused(done.refused), "remaining": remaining})

@@ -89,12 +89,17 @@ def retry(*, principal: Principal, execution_id: UUID) -> UUID:
     return made
 
 
-@transaction.atomic
-def discard(*, principal: Principal, execution_id: UUID, reason: str = "") -> None:
-    """Give a dead letter up: DEAD_LETTER → CANCELLED. Raises NotFound, Conflict, InvalidInputs."""
+def check_reason(reason: object) -> None:
+    """Raises InvalidInputs for what says no reason of an act: anything but a text of a few lines."""
     if not isinstance(reason, str) or len(reason) > REASON_CHARACTERS or "\0" in reason:
         legal = f"text of at most {REASON_CHARACTERS} characters"
         raise InvalidInputs([InvalidInput("/reason", reason, "is not a reason", legal)])
+
+
+@transaction.atomic
+def discard(*, principal: Principal, execution_id: UUID, reason: str = "") -> None:
+    """Give a dead letter up: DEAD_LETTER → CANCELLED. Raises NotFound, Conflict, InvalidInputs."""
+    check_reason(reason)
     row = _locked(principal, execution_id)
     if row.status is not Status.DEAD_LETTER:
         raise _state_conflict(execution_id, row, "discarded", "dead_letter")
