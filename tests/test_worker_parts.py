@@ -137,6 +137,36 @@ def test_a_step_of_the_hosts_clock_changes_nothing() -> None:
     assert clock.from_host_us(int(hand.time() * 1e6)) == clock.now_us()
 
 
+@pytest.mark.parametrize("held_at", [1, 2])
+def test_who_is_held_up_between_two_clocks_takes_a_moment_for_no_other(held_at: int) -> None:
+    """A start would be noted before it was due."""
+
+    class HeldUp(HandClock):
+        reads = 0
+
+        def read(self) -> None:
+            self.reads += 1
+            if self.reads == held_at:
+                self.sleep(0.01)
+
+        def time(self) -> float:
+            value = self.wall
+            self.read()
+            return value
+
+        def monotonic(self) -> float:
+            value = self.mono
+            self.read()
+            return value
+
+    hand = HeldUp()
+    clock = DatabaseClock(hand)
+    clock.observe(int(hand.wall * 1e6))
+    hand.reads = 0
+    moment = int(hand.wall * 1e6) + 60_000_000
+    assert clock.from_host_us(moment) == pytest.approx(moment, abs=2)
+
+
 # ---- the starter --------------------------------------------------------------------------------------------------
 
 

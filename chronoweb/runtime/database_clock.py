@@ -12,6 +12,7 @@ from collections import deque
 from chronoweb.runtime.clock import SYSTEM_CLOCK, Clock
 
 _SAMPLES = 60
+_LOOKS = 3
 
 
 class DatabaseClock:
@@ -37,12 +38,19 @@ class DatabaseClock:
 
     def from_host_us(self, host_us: int) -> int:
         """A moment of the host's clock, as it goes now, on the database's."""
-        return host_us + self.now_us() - int(self._clock.time() * 1e6)
+        return host_us + min(self._look() for _ in range(_LOOKS))[1]
 
     @property
     def skew_seconds(self) -> float:
         """Database − host."""
         return self.from_host_us(0) / 1e6
+
+    def _look(self) -> tuple[int, int]:
+        """(how long reading both clocks took, database − host). Who is held up in between reads two moments as one."""
+        before = self._clock.time()
+        now = self.now_us()
+        after = self._clock.time()
+        return abs(int((after - before) * 1e6)), now - int(before * 1e6)
 
     def _monotonic_us(self) -> int:
         return int(self._clock.monotonic() * 1e6)
